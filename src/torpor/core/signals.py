@@ -1,0 +1,83 @@
+"""What may wake a thread: the union of signals.
+
+A signal counts once per ``(thread, id)``. ``due`` is the instant before which it does not exist for its
+thread (0: at once); a timer is a signal that is not due yet.
+"""
+
+from torpor.core.messages import By, Part, Segment, Stored
+
+
+class Signal(Stored, tag_field="k"):
+    """Fields common to all signals."""
+
+    thread: str
+    id: str
+    at: float
+    """When it was sent."""
+    by: By = By("runtime")
+    due: float = 0.0
+    tier: str = ""
+    """Overrides the thread's tier; empty: the thread's."""
+    start_by: float = 0.0
+    """The latest instant at which a slice should start for it; 0: by its tier."""
+    trace: str = ""
+
+
+class SaidSignal(Signal, tag="said"):
+    """A person speaks. ``mode`` is ``steer``, ``queue`` or ``interrupt``."""
+
+    parts: tuple[Part, ...] = ()
+    mode: str = "steer"
+
+
+class Finished(Signal, tag="finished"):
+    """The result of a call, from its tool or, with a ``cause``, from the runtime itself."""
+
+    call: str = ""
+    parts: tuple[Part, ...] = ()
+    is_error: bool = False
+    cause: str = ""
+    handle: str = ""
+    size: int = 0
+    display: tuple[Segment, ...] = ()
+    subscription: bool = False
+    event_id: str = ""
+    occurred_at: str = ""
+
+
+class HappenedSignal(Signal, tag="happened"):
+    """An event of the subscription that ``call`` opened."""
+
+    call: str = ""
+    parts: tuple[Part, ...] = ()
+    handle: str = ""
+    size: int = 0
+    final: bool = False
+    associative: bool = False
+    event_id: str = ""
+    seq: int = 0
+    occurred_at: str = ""
+    natural_key: str = ""
+
+
+class Due(Signal, tag="due"):
+    """A timer of the thread's own: the end of a sleep, or of the time a call was given."""
+
+    call: str = ""
+    what: str = "sleep"
+    """``sleep`` or ``deadline``."""
+
+
+class StoppedSignal(Signal, tag="stopped"):
+    """A person stops the thread."""
+
+
+class ClosedSignal(Signal, tag="closed"):
+    """The thread ends for good."""
+
+
+class Nudged(Signal, tag="nudged"):
+    """A person asks a parked, stopped or quiet thread to go on."""
+
+
+AnySignal = SaidSignal | Finished | HappenedSignal | Due | StoppedSignal | ClosedSignal | Nudged

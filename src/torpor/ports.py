@@ -1,0 +1,349 @@
+"""What the runtime needs of the outside, as protocols. Each has at least two real implementations.
+
+Times are seconds since the epoch, UTC. All methods raise ``Unavailable`` when the outside is busy or away
+and ``Broken`` when what it holds cannot be read.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from torpor.core.chunks import AnyChunk
+from torpor.core.effects import Effect
+from torpor.core.record import SliceRecord
+from torpor.core.request import Attempt, Request
+from torpor.core.signals import AnySignal
+
+
+class Version(msgspec.Struct, frozen=True):
+    """What a commit is guarded by: a counter and the id of the commit that wrote it, both compared."""
+
+    counter: int = 0
+    commit_id: str = ""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread's row: what is asked of many threads at once, beside the encoded head."""
+
+    thread: str
+    agent: str
+    version: Version = Version()
+    owner: str = ""
+    user_id: str = ""
+    context: str = ""
+    """JSON text, given to tools."""
+    tier: str = "realtime"
+    purpose: str = "root"
+    root: str = ""
+    parent: str = ""
+    lineage: bytes = b""
+    state: str = "open"
+    owes: bool = False
+    """An answer is owed and nothing blocks it."""
+    waits: int = 0
+    """How many calls and sleeps are pending."""
+    attempt: int = 0
+    """Failed tries of the next completion so far."""
+    not_before: float = 0.0
+    """No slice may ask the model before this instant."""
+    created: float = 0.0
+    updated: float = 0.0
+    title: str = ""
+    trace: str = ""
+    length: int = 0
+    head: bytes = b""
+    """The encoded head; empty before the first slice."""
+    shape: int = 1
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """What became of a posted signal: ``new``, ``repeat`` (its id was seen before) or ``unknown`` (no such thread)."""
+
+    outcome: str
+    agent: str = ""
+    owner: str = ""
+    tier: str = ""
+
+
+class StoredMessage(msgspec.Struct, frozen=True, gc=False):
+    """One message as kept: its position and encoded bytes."""
+
+    position: int
+    body: bytes
+
+
+class OutboxRow(msgspec.Struct, frozen=True):
+    """A committed effect that nobody has acknowledged."""
+
+    effect: Effect
+    attempt: int = 0
+    """How often it was claimed."""
+    not_before: float = 0.0
+    claimed_until: float = 0.0
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """What one slice reads, as of one instant."""
+
+    row: Row
+    now: float
+    """The store's clock, the only one that slices compare with."""
+    history: tuple[StoredMessage, ...] | None
+    """All messages in order, or None where the caller already knows this version."""
+    signals: tuple[AnySignal, ...]
+    """Due and not absorbed, in order of arrival, at most the asked number."""
+    more: bool
+    """More due signals are left."""
+    outbox: tuple[OutboxRow, ...]
+    """Due effects that nobody has claimed, or whose claim ran out."""
+    next_due: float
+    """When the next signal or effect of this thread becomes due; 0: none is waiting."""
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one slice writes, together or not at all."""
+
+    thread: str
+    base: Version
+    commit_id: str
+    row: Row
+    """The row as it shall be; ``version`` in it is ignored."""
+    messages: tuple[StoredMessage, ...] = ()
+    absorbed: Mapping[str, str] = {}
+    """Signal id to outcome: ``absorbed``, or the reason why it was dropped."""
+    timers: tuple[AnySignal, ...] = ()
+    """Signals to the thread itself, due later. One whose id exists is left alone."""
+    cancelled: tuple[str, ...] = ()
+    """Ids of timers that no longer matter."""
+    effects: tuple[Effect, ...] = ()
+    claimed_until: float = 0.0
+    """Above 0: the new effects are claimed by the writer until then (attempt 1)."""
+    record: SliceRecord | None = None
+
+
+class Store(Protocol):
+    """Where threads are rows. Every write is about one thread."""
+
+    async def create(self, row: Row, signals: Sequence[AnySignal] = ()) -> bool:
+        """Add a thread with its first signals; False (and nothing written) if the id exists."""
+
+    async def post(self, signals: Sequence[AnySignal]) -> list[Posted]:
+        """Put each signal into its thread's inbox, once per id; durable when this returns."""
+
+    async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
+        """What a slice needs, as of one instant. ``Refused`` if there is no such thread.
+
+        History is left out if the thread is still at version ``known``.
+        """
+
+    async def commit(self, commit: Commit) -> Version:
+        """Write a slice. ``Conflict`` if the thread has moved on from ``base``; then nothing was written.
+
+        A commit whose ``commit_id`` is already the thread's is a repeat and succeeds.
+        """
+
+    async def postpone(self, thread: str, base: Version, attempt: int, not_before: float) -> None:
+        """Record a failed try on the row alone. A thread that has moved on is left alone."""
+
+    async def claim(self, thread: str, ids: Sequence[str], until: float) -> list[OutboxRow]:
+        """Take or renew effects until ``until``; gives those that this caller now holds.
+
+        An effect that somebody else holds is not given. Renewal is by the same call (the holder knows its ids).
+        """
+
+    async def delivered(self, thread: str, ids: Sequence[str]) -> None:
+        """Acknowledge effects: they leave the outbox. Unknown ids are ignored."""
+
+    async def release(self, thread: str, ids: Sequence[str], not_before: float) -> None:
+        """Give claimed effects back, to be taken again from ``not_before`` on."""
+
+    async def read(self, thread: str, after: int = 0, limit: int = 1000) -> list[StoredMessage]:
+        """Messages after a position, in order."""
+
+    async def row(self, thread: str) -> Row | None:
+        """A thread's row, or None."""
+
+    async def inbox(self, thread: str) -> list[AnySignal]:
+        """All signals not yet absorbed, timers included, in order of arrival."""
+
+    async def threads(
+        self,
+        *,
+        owner: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[Row]:
+        """Rows by thread id, from the one after ``after`` on."""
+
+    async def stranded(self, limit: int = 1000) -> list[tuple[Row, float]]:
+        """Threads with a due signal, a due effect, or an answer owed and unblocked, each with since when."""
+
+    async def note(self, record: SliceRecord) -> None:
+        """Append the record of a slice that failed or conflicted."""
+
+    async def records(self, thread: str, limit: int = 1000) -> list[SliceRecord]:
+        """The records of a thread's slices, oldest first."""
+
+    async def now(self) -> float:
+        """The store's clock."""
+
+    async def close(self) -> None:
+        """Let go of files and connections. Idempotent."""
+
+
+class Side(Protocol):
+    """Small things beside threads: blobs, keys, addresses, gates, definitions. SQL stores implement both."""
+
+    async def put_blob(self, thread: str, hash: str, body: bytes) -> None:
+        """Keep bytes under (thread, hash). Repeats are ignored."""
+
+    async def get_blob(self, thread: str, hash: str, start: int = 0, size: int = -1) -> bytes | None:
+        """Bytes from ``start`` on, at most ``size``; None if there is no such blob."""
+
+    async def put(self, space: str, key: str, value: bytes) -> None:
+        """Keep a small value under a name; the last one wins."""
+
+    async def put_new(self, space: str, key: str, value: bytes) -> bytes:
+        """Keep a value unless there is one; gives the one that is kept now."""
+
+    async def get(self, space: str, key: str) -> bytes | None:
+        """A small value, or None."""
+
+    async def entries(self, space: str) -> dict[str, bytes]:
+        """All small values of a space."""
+
+    async def seen(self, thread: str, signal: str) -> bool:
+        """Whether a signal of this id was ever posted to the thread (within the retention time)."""
+
+
+class Ring(msgspec.Struct, frozen=True):
+    """Word that a thread has work."""
+
+    thread: str
+    start_by: float
+    not_before: float = 0.0
+    tier: str = "realtime"
+    owner: str = ""
+    agent: str = ""
+    cut: bool = False
+    """A running completion of the thread shall be cut short."""
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The time-limited right to run a thread's slices."""
+
+    thread: str
+    token: str
+    until: float
+    ring_at: float = 0.0
+    start_by: float = 0.0
+    tier: str = "realtime"
+    owner: str = ""
+    agent: str = ""
+    attempt: int = 0
+    """How many leases of this thread ran out since its last *done*."""
+
+
+class Queue(Protocol):
+    """A doorbell. It may ring twice or out of order; it must not swallow a ring that came during a lease."""
+
+    async def ring(self, rings: Sequence[Ring]) -> None:
+        """Tell that threads have work. Rings of one thread merge: the earliest of each time, cut if any."""
+
+    async def next(
+        self,
+        worker: str,
+        *,
+        wait: float = 0.0,
+        agents: Sequence[str] | None = None,
+        tiers: Sequence[str] | None = None,
+        limit: int = 1,
+    ) -> list[Lease]:
+        """Lease up to ``limit`` threads: tier first, inside it the earliest ``start_by``.
+
+        Waits up to ``wait`` seconds for the first one. ``agents``: only threads of these.
+        """
+
+    async def extend(self, leases: Sequence[Lease]) -> tuple[list[Lease], set[str]]:
+        """Renew leases in one statement: those still held, and the threads rung with ``cut`` since."""
+
+    async def done(self, lease: Lease, *, again_at: float = 0.0) -> None:
+        """Give a lease back. Above 0, ``again_at`` re-arms the thread; rings since the lease stay. A stale lease changes nothing."""
+
+    async def retry(self, lease: Lease, at: float) -> None:
+        """Give a lease back unfinished; the thread is rung for ``at``."""
+
+    async def size(self) -> int:
+        """How many threads are rung or leased, later ones included."""
+
+    async def next_at(self, agents: Sequence[str] | None = None) -> float:
+        """The earliest instant at which a rung thread may start, leased ones included; 0: none is rung."""
+
+    async def close(self) -> None:
+        """Let go of what is held. Idempotent."""
+
+
+class Model(Protocol):
+    """What produces turns. One object may serve many agents and threads at once."""
+
+    name: str
+    """``provider:name``, as recorded."""
+
+    def stream(self, request: Request, attempt: Attempt) -> AsyncIterator[AnyChunk]:
+        """Ask once (no retries inside). Raises ``Unavailable`` for what may pass, ``Refused`` for what will not.
+
+        Closing the iterator cuts the completion.
+        """
+
+
+class Transport(Protocol):
+    """The way to tool servers. ``context`` holds ``group_id``, ``user_id``, ``callback_url`` and the like."""
+
+    async def discover(self, server: str) -> bytes:
+        """The manifest's bytes, bounded. ``Refused`` if it is none; ``Unavailable`` if the server is away."""
+
+    async def invoke(self, server: str, endpoint: str, body: Mapping[str, Any], key: str) -> None:
+        """Hand over one invocation, once. ``Refused`` on 4xx, ``Unavailable`` on 5xx and connection errors."""
+
+    async def cancel(self, server: str, thread: str, call: str) -> None:
+        """Best effort, once; never raises for what the server does."""
+
+    async def close_thread(self, server: str, thread: str) -> None:
+        """Best effort, once; never raises for what the server does."""
+
+    async def close(self) -> None:
+        """Let go of connections. Idempotent."""
+
+
+class LiveEvent(msgspec.Struct, frozen=True, gc=False):
+    """Something to watch now: ``text``, ``reasoning``, ``call``, ``started``, ``dropped``, ``committed``, ``received``."""
+
+    kind: str
+    text: str = ""
+    position: int = 0
+
+
+class Live(Protocol):
+    """What watchers are told meanwhile. Lossy by design: the truth is in the store."""
+
+    def publish(self, thread: str, event: LiveEvent) -> None:
+        """Tell whoever watches; never waits, never fails."""
+
+    def watched(self, thread: str) -> bool:
+        """Whether anybody watches the thread here."""
+
+    def follow(self, thread: str) -> AsyncIterator[LiveEvent]:
+        """What is published from now on. The buffer is bounded; the oldest are dropped."""
+
+
+class Clock(Protocol):
+    """Time. Everything that waits, waits through it."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
