@@ -12,26 +12,26 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """Settings shared by all chunks."""
 
 
-class TextDelta(Chunk):
+class TextDelta(Chunk, frozen=True):
     """More of the text being written."""
 
     text: str
 
 
-class ReasoningDelta(Chunk):
+class ReasoningDelta(Chunk, frozen=True):
     """More of the reasoning being written."""
 
     text: str
 
 
-class ReasoningDone(Chunk):
+class ReasoningDone(Chunk, frozen=True):
     """The reasoning block is complete. ``opaque`` is the provider's own value, sent back with it unchanged."""
 
     opaque: str = ""
     origin: str = ""
 
 
-class CallStart(Chunk):
+class CallStart(Chunk, frozen=True):
     """The model begins a call. ``index`` tells the calls of one stream apart."""
 
     index: int
@@ -40,14 +40,14 @@ class CallStart(Chunk):
     opaque: str = ""
 
 
-class CallDelta(Chunk):
+class CallDelta(Chunk, frozen=True):
     """More of the JSON text of a call's arguments."""
 
     index: int
     text: str
 
 
-class Stop(Chunk):
+class Stop(Chunk, frozen=True):
     """The end. ``reason`` is ``end``, ``calls``, ``length``, ``refusal`` or the provider's own word."""
 
     reason: str = "end"

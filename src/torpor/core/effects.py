@@ -7,7 +7,7 @@ derived from the call it serves, so a repeat carries the same id.
 from torpor.core.messages import Stored
 
 
-class Invoke(Stored, tag="invoke", tag_field="k"):
+class Invoke(Stored, frozen=True, tag="invoke", tag_field="k"):
     """Run a tool for a call. ``server`` is a tool server's base URL, or empty for a function of the process."""
 
     id: str
@@ -20,7 +20,7 @@ class Invoke(Stored, tag="invoke", tag_field="k"):
     trace: str = ""
 
 
-class Cancel(Stored, tag="cancel", tag_field="k"):
+class Cancel(Stored, frozen=True, tag="cancel", tag_field="k"):
     """Tell tool servers, best effort, that a call or a subscription is no longer wanted."""
 
     id: str
@@ -28,7 +28,7 @@ class Cancel(Stored, tag="cancel", tag_field="k"):
     server: str = ""
 
 
-class Notify(Stored, tag="notify", tag_field="k"):
+class Notify(Stored, frozen=True, tag="notify", tag_field="k"):
     """Tell every tool server of the thread, best effort, that it is closed."""
 
     id: str

@@ -12,7 +12,7 @@ class Stored(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Settings shared by every stored shape."""
 
 
-class By(Stored):
+class By(Stored, frozen=True):
     """Who or what sent something, and how that was verified."""
 
     kind: str
@@ -24,11 +24,11 @@ class By(Stored):
     body_hash: str = ""
 
 
-class Text(Stored, tag="text", tag_field="k"):
+class Text(Stored, frozen=True, tag="text", tag_field="k"):
     text: str
 
 
-class Image(Stored, tag="image", tag_field="k"):
+class Image(Stored, frozen=True, tag="image", tag_field="k"):
     """An image, as base64 text. ``handle`` names a blob instead where the bytes are kept outside."""
 
     data: str
@@ -36,7 +36,7 @@ class Image(Stored, tag="image", tag_field="k"):
     handle: str = ""
 
 
-class File(Stored, tag="file", tag_field="k"):
+class File(Stored, frozen=True, tag="file", tag_field="k"):
     """A document kept by name; ``text`` is what a model without file input is shown."""
 
     name: str
@@ -48,7 +48,7 @@ class File(Stored, tag="file", tag_field="k"):
 Part = Text | Image | File
 
 
-class Reasoning(Stored, tag="reasoning", tag_field="k"):
+class Reasoning(Stored, frozen=True, tag="reasoning", tag_field="k"):
     """Reasoning of one block. ``opaque`` is the provider's own value (a signature), sent back unchanged."""
 
     text: str = ""
@@ -57,7 +57,7 @@ class Reasoning(Stored, tag="reasoning", tag_field="k"):
     """Which model family the opaque value belongs to; others leave the block out."""
 
 
-class Call(Stored, tag="call", tag_field="k"):
+class Call(Stored, frozen=True, tag="call", tag_field="k"):
     """The model's wish to use a tool. ``arguments`` is JSON text of an object."""
 
     id: str
@@ -81,7 +81,7 @@ class Call(Stored, tag="call", tag_field="k"):
 TurnPart = Text | Reasoning | Call
 
 
-class Usage(Stored):
+class Usage(Stored, frozen=True):
     """Tokens of one completion by class, as the provider reports them. Classes do not overlap."""
 
     input: int = 0
@@ -97,14 +97,14 @@ class Usage(Stored):
         return self.input + self.cache_read + self.cache_write + self.output + self.reasoning
 
 
-class Segment(Stored):
+class Segment(Stored, frozen=True):
     """One way of showing a result to people; never shown to a model. ``content`` is JSON text."""
 
     type: str
     content: str
 
 
-class Said(Stored, tag="said", tag_field="k"):
+class Said(Stored, frozen=True, tag="said", tag_field="k"):
     """Text (and images, files) of a person."""
 
     at: float
@@ -117,7 +117,7 @@ class Said(Stored, tag="said", tag_field="k"):
     trace: str = ""
 
 
-class Turn(Stored, tag="turn", tag_field="k"):
+class Turn(Stored, frozen=True, tag="turn", tag_field="k"):
     """All that a model produced in one completion; enters whole or not at all."""
 
     at: float
@@ -141,7 +141,7 @@ class Turn(Stored, tag="turn", tag_field="k"):
     trace: str = ""
 
 
-class Result(Stored, tag="result", tag_field="k"):
+class Result(Stored, frozen=True, tag="result", tag_field="k"):
     """What settles a call. ``cause`` is empty for a tool's own answer, else why the runtime settled it."""
 
     at: float
@@ -162,7 +162,7 @@ class Result(Stored, tag="result", tag_field="k"):
     trace: str = ""
 
 
-class Happened(Stored, tag="happened", tag_field="k"):
+class Happened(Stored, frozen=True, tag="happened", tag_field="k"):
     """An event of a subscription."""
 
     at: float
@@ -186,12 +186,12 @@ class Happened(Stored, tag="happened", tag_field="k"):
     trace: str = ""
 
 
-class Born(Stored, tag="born", tag_field="n"):
+class Born(Stored, frozen=True, tag="born", tag_field="n"):
     agent: str
     definition: str = ""
 
 
-class Equipped(Stored, tag="equipped", tag_field="n"):
+class Equipped(Stored, frozen=True, tag="equipped", tag_field="n"):
     """The manifest of one tool server that this thread uses from here on. An empty hash: it goes without."""
 
     server: str
@@ -199,7 +199,7 @@ class Equipped(Stored, tag="equipped", tag_field="n"):
     reason: str = ""
 
 
-class Queued(Stored, tag="queued", tag_field="n"):
+class Queued(Stored, frozen=True, tag="queued", tag_field="n"):
     """Text that came while an exchange was open and is said at its end."""
 
     parts: tuple[Part, ...]
@@ -207,14 +207,14 @@ class Queued(Stored, tag="queued", tag_field="n"):
     by: By = By("person")
 
 
-class Detached(Stored, tag="detached", tag_field="n"):
+class Detached(Stored, frozen=True, tag="detached", tag_field="n"):
     """Calls that no longer hold the thread back; their results will come as injected events."""
 
     calls: tuple[str, ...]
     why: str
 
 
-class Parked(Stored, tag="parked", tag_field="n"):
+class Parked(Stored, frozen=True, tag="parked", tag_field="n"):
     """Set aside after a failure that repetition cannot cure. ``aside``: so are the inputs not yet answered."""
 
     reason: str
@@ -222,24 +222,24 @@ class Parked(Stored, tag="parked", tag_field="n"):
     aside: bool = False
 
 
-class Resumed(Stored, tag="resumed", tag_field="n"):
+class Resumed(Stored, frozen=True, tag="resumed", tag_field="n"):
     why: str
 
 
-class Stopped(Stored, tag="stopped", tag_field="n"):
+class Stopped(Stored, frozen=True, tag="stopped", tag_field="n"):
     why: str = ""
 
 
-class Closed(Stored, tag="closed", tag_field="n"):
+class Closed(Stored, frozen=True, tag="closed", tag_field="n"):
     why: str = ""
 
 
-class Unsubscribed(Stored, tag="unsubscribed", tag_field="n"):
+class Unsubscribed(Stored, frozen=True, tag="unsubscribed", tag_field="n"):
     call: str
     why: str
 
 
-class Late(Stored, tag="late", tag_field="n"):
+class Late(Stored, frozen=True, tag="late", tag_field="n"):
     """A result that came after its call was given up or answered: kept, not shown, no wake."""
 
     call: str
@@ -250,18 +250,16 @@ class Late(Stored, tag="late", tag_field="n"):
     signal: str = ""
 
 
-class Sent(Stored, tag="sent", tag_field="n"):
+class Sent(Stored, frozen=True, tag="sent", tag_field="n"):
     """Calls over the parallel limit that went out when places were free."""
 
     calls: tuple[str, ...]
 
 
-Note = (
-    Born | Equipped | Queued | Detached | Parked | Resumed | Stopped | Closed | Unsubscribed | Late | Sent
-)
+Note = Born | Equipped | Queued | Detached | Parked | Resumed | Stopped | Closed | Unsubscribed | Late | Sent
 
 
-class Noted(Stored, tag="noted", tag_field="k"):
+class Noted(Stored, frozen=True, tag="noted", tag_field="k"):
     """A fact of the thread's life. No model is asked because of one."""
 
     at: float

@@ -3,7 +3,7 @@
 from torpor.core.messages import Stored, Usage
 
 
-class WaitSettled(Stored):
+class WaitSettled(Stored, frozen=True):
     """A wait that this slice saw settled: what it was, for how long, and how it ended."""
 
     id: str
@@ -17,7 +17,7 @@ class WaitSettled(Stored):
     """Its settling let this slice ask the model."""
 
 
-class SliceRecord(Stored):
+class SliceRecord(Stored, frozen=True):
     """One slice. Times are seconds since the epoch; 0 where a step did not happen."""
 
     thread: str

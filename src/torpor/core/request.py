@@ -22,7 +22,7 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Settings shared by all items."""
 
 
-class InputItem(Item, tag="input"):
+class InputItem(Item, frozen=True, tag="input"):
     """What a person said, with the instant it came."""
 
     at: float
@@ -39,7 +39,7 @@ class InputItem(Item, tag="input"):
         return f"[{instant(self.at)}]"
 
 
-class TurnItem(Item, tag="turn"):
+class TurnItem(Item, frozen=True, tag="turn"):
     """What the model itself produced: text, reasoning and calls in its own order."""
 
     parts: tuple[Text | Reasoning | Call, ...]
@@ -55,7 +55,7 @@ class TurnItem(Item, tag="turn"):
         return tuple(part for part in self.parts if isinstance(part, Call))
 
 
-class ResultView(Item):
+class ResultView(Item, frozen=True):
     """One call's result as the model sees it; ``parts`` is never empty."""
 
     call: str
@@ -69,13 +69,13 @@ class ResultView(Item):
         return text_of(self.parts)
 
 
-class ResultsItem(Item, tag="results"):
+class ResultsItem(Item, frozen=True, tag="results"):
     """The results of all calls of the turn just before, in call order."""
 
     results: tuple[ResultView, ...]
 
 
-class InjectedItem(Item, tag="injected"):
+class InjectedItem(Item, frozen=True, tag="injected"):
     """News of an earlier call: an event of its subscription, or its late result.
 
     Rendered as a call of ``receive_event__injected`` with its result or, where a provider would refuse a call
@@ -101,7 +101,11 @@ class InjectedItem(Item, tag="injected"):
     def wrapped(self) -> str:
         """The arguments of the rendered call, as JSON text."""
         original = msgspec.json.decode(self.arguments)
-        fields = {"original_tool_name": self.name, "original_tool_call_id": self.call, "original_args": original}
+        fields = {
+            "original_tool_name": self.name,
+            "original_tool_call_id": self.call,
+            "original_args": original,
+        }
         return msgspec.json.encode(fields).decode()
 
     @property
@@ -110,7 +114,7 @@ class InjectedItem(Item, tag="injected"):
         return " ".join((f"[{instant(self.at)}]", *self.notes))
 
 
-class NoticeItem(Item, tag="notice"):
+class NoticeItem(Item, frozen=True, tag="notice"):
     """A line of the runtime's own, shown as a person's text would be."""
 
     text: str
@@ -119,7 +123,7 @@ class NoticeItem(Item, tag="notice"):
 AnyItem = InputItem | TurnItem | ResultsItem | InjectedItem | NoticeItem
 
 
-class Tool(Item):
+class Tool(Item, frozen=True):
     """A tool as a model is told of it. ``schema`` is a JSON Schema object."""
 
     name: str

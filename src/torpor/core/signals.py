@@ -7,7 +7,7 @@ thread (0: at once); a timer is a signal that is not due yet.
 from torpor.core.messages import By, Part, Segment, Stored
 
 
-class Signal(Stored, tag_field="k"):
+class Signal(Stored, frozen=True, tag_field="k"):
     """Fields common to all signals."""
 
     thread: str
@@ -23,14 +23,14 @@ class Signal(Stored, tag_field="k"):
     trace: str = ""
 
 
-class SaidSignal(Signal, tag="said"):
+class SaidSignal(Signal, frozen=True, tag="said"):
     """A person speaks. ``mode`` is ``steer``, ``queue`` or ``interrupt``."""
 
     parts: tuple[Part, ...] = ()
     mode: str = "steer"
 
 
-class Finished(Signal, tag="finished"):
+class Finished(Signal, frozen=True, tag="finished"):
     """The result of a call, from its tool or, with a ``cause``, from the runtime itself."""
 
     call: str = ""
@@ -45,7 +45,7 @@ class Finished(Signal, tag="finished"):
     occurred_at: str = ""
 
 
-class HappenedSignal(Signal, tag="happened"):
+class HappenedSignal(Signal, frozen=True, tag="happened"):
     """An event of the subscription that ``call`` opened."""
 
     call: str = ""
@@ -60,7 +60,7 @@ class HappenedSignal(Signal, tag="happened"):
     natural_key: str = ""
 
 
-class Due(Signal, tag="due"):
+class Due(Signal, frozen=True, tag="due"):
     """A timer of the thread's own: the end of a sleep, or of the time a call was given."""
 
     call: str = ""
@@ -68,15 +68,15 @@ class Due(Signal, tag="due"):
     """``sleep`` or ``deadline``."""
 
 
-class StoppedSignal(Signal, tag="stopped"):
+class StoppedSignal(Signal, frozen=True, tag="stopped"):
     """A person stops the thread."""
 
 
-class ClosedSignal(Signal, tag="closed"):
+class ClosedSignal(Signal, frozen=True, tag="closed"):
     """The thread ends for good."""
 
 
-class Nudged(Signal, tag="nudged"):
+class Nudged(Signal, frozen=True, tag="nudged"):
     """A person asks a parked, stopped or quiet thread to go on."""
 
 

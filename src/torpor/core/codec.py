@@ -1,0 +1,83 @@
+"""Bytes and values: msgpack maps with short tags, defaults left out.
+
+``SHAPE`` counts incompatible changes of what is stored. A row of a newer shape, or with a kind or field this
+code does not know, is given back untouched (``Unavailable``): newer code will read it.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from torpor.core.effects import Effect
+from torpor.core.errors import Broken, Unavailable
+from torpor.core.messages import Message
+from torpor.core.record import SliceRecord
+from torpor.core.signals import AnySignal
+from torpor.core.thread import Head
+
+SHAPE = 1
+
+T = TypeVar("T")
+
+_encoder = msgspec.msgpack.Encoder()
+_message: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_signal: msgspec.msgpack.Decoder[AnySignal] = msgspec.msgpack.Decoder(AnySignal)
+_effect: msgspec.msgpack.Decoder[Effect] = msgspec.msgpack.Decoder(Effect)
+_record: msgspec.msgpack.Decoder[SliceRecord] = msgspec.msgpack.Decoder(SliceRecord)
+_head: msgspec.msgpack.Decoder[Head] = msgspec.msgpack.Decoder(Head)
+_any: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
+
+
+def encode(value: Message | AnySignal | Effect | SliceRecord | Head) -> bytes:
+    """The bytes that are stored for a value."""
+    return _encoder.encode(value)
+
+
+def decode_message(body: bytes) -> Message:
+    """A message from its bytes."""
+    return _decode(_message.decode, body, "message")
+
+
+def decode_signal(body: bytes) -> AnySignal:
+    """A signal from its bytes."""
+    return _decode(_signal.decode, body, "signal")
+
+
+def decode_effect(body: bytes) -> Effect:
+    """An effect from its bytes."""
+    return _decode(_effect.decode, body, "effect")
+
+
+def decode_record(body: bytes) -> SliceRecord:
+    """The record of a slice from its bytes."""
+    return _decode(_record.decode, body, "slice record")
+
+
+def decode_head(body: bytes, shape: int = SHAPE) -> Head:
+    """A head from its bytes; an empty one for no bytes. One with fields unknown here is given back."""
+    if shape > SHAPE:
+        raise Unavailable(
+            f"The thread is stored in shape {shape}; this release reads up to {SHAPE}. Upgrade it."
+        )
+    if not body:
+        return Head()
+    head = _decode(_head.decode, body, "head")
+    unknown = set(_any.decode(body)) - _HEAD_FIELDS
+    if unknown:
+        raise Unavailable(
+            f"The thread's head has fields this release does not know: {', '.join(sorted(unknown))}."
+        )
+    return head
+
+
+_HEAD_FIELDS = set(Head.__struct_fields__)
+
+
+def _decode(read: Callable[[bytes], T], body: bytes, what: str) -> T:
+    try:
+        return read(body)
+    except msgspec.ValidationError as error:
+        raise Unavailable(f"A stored {what} is of a kind this release does not know ({error}).") from error
+    except msgspec.DecodeError as error:
+        raise Broken(f"A stored {what} cannot be read: its bytes are damaged ({error}).") from error
