@@ -1,0 +1,72 @@
+# Verbs: demo, test, check, bench, serve. Each sets up .venv by itself; a second run starts at once.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.made-from-constraints
+MUTATION_STAMP := .venv/.made-for-mutation
+TESTS ?= tests
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench serve setup format cover test-live mutation clean
+
+help: ## show the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+demo: $(STAMP) ## an agent sleeps while its tools work: no key, no network
+	$(BIN)/torpor demo $(ARGS)
+
+test: $(STAMP) ## all tests
+	$(BIN)/python -m pytest $(TESTS) -n 2 --dist loadgroup -m "not live" $(ARGS)
+
+check: $(STAMP) ## format, lint, types, import contracts, size limits
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/check_sizes.py
+
+bench: $(STAMP) ## cost of a slice beside a lean loop (ARGS="--agents 1000 --store memory:")
+	$(BIN)/python bench/agent_scale.py $(ARGS)
+
+serve: $(STAMP) ## the example agent with HTTP API and worker, on loopback
+	cd examples && ../$(BIN)/torpor serve $(ARGS)
+
+setup: $(STAMP) ## only set up .venv
+
+format: $(STAMP) ## rewrite the sources as `make check` wants them
+	$(BIN)/ruff check --fix --exit-zero .
+	$(BIN)/ruff format .
+
+cover: $(STAMP) ## core/ is covered by its own tests, every branch
+	$(BIN)/python -m pytest tests/core -q --cov=torpor.core --cov-branch --cov-fail-under=100 $(ARGS)
+
+test-live: $(STAMP) ## one whole thread with a real small model on loopback (slow; not in CI)
+	$(BIN)/python -m pytest $(TESTS) -m live $(ARGS)
+
+mutation: $(MUTATION_STAMP) ## mutation score of core/ (slow; not in CI)
+	$(BIN)/python scripts/mutation_score.py $(ARGS)
+
+clean: ## remove what the verbs made
+	rm -rf .venv mutants build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+# One install for every verb, repeated only when what it was made from changes.
+$(STAMP): pyproject.toml constraints.txt
+	@if command -v uv >/dev/null 2>&1; then \
+	  { test -x $(BIN)/python || uv venv --python '>=3.11' .venv; } && \
+	  uv pip install --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
+	else \
+	  { test -x $(BIN)/python || $(PYTHON) -m venv .venv; } && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    --constraint constraints.txt --editable '.[dev]'; \
+	fi
+	@touch $@
+
+$(MUTATION_STAMP): $(STAMP)
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv pip install --python $(BIN)/python --constraint constraints.txt --editable '.[dev,mutation]'; \
+	else \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    --constraint constraints.txt --editable '.[dev,mutation]'; \
+	fi
+	@touch $@
