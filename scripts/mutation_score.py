@@ -1,7 +1,7 @@
 """The mutation score of core/: small changes that a test of tests/core notices, out of all of them.
 
-Runs mutmut (set in pyproject.toml), names what survived, and exits 1 below the bar. A change that makes a test
-hang counts as noticed; one that no test reaches counts as missed.
+Runs mutmut (set in pyproject.toml), names what survived, and exits 1 below the bar. A change that makes a
+test hang counts as noticed; one that no test reaches counts as missed.
 """
 
 from __future__ import annotations
