@@ -135,7 +135,7 @@ class Turn(Stored, frozen=True, tag="turn", tag_field="k"):
     """Why the model stopped: ``end``, ``calls``, ``length``, ``refusal``, ``cut`` or the provider's word."""
     cut: bool = False
     loopback: bool = False
-    """It answered only calls that were refused or decided here."""
+    """All its calls were refused or decided here: the next completion is a loop-back."""
     end: bool = False
     """It ended its exchange."""
     trace: str = ""

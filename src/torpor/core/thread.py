@@ -42,7 +42,10 @@ GIVEN_UP_KEPT = 64
 """Calls that the runtime settled and that may still get their one real result."""
 
 LEAVES_OPEN = frozenset({"unknown", "undelivered", "dead", "timeout"})
-"""Causes for which the runtime settles a call that its tool may yet answer."""
+"""Causes for which the runtime settles a call whose real result, if it comes, is shown as news."""
+
+GIVES_UP = frozenset({"interrupted", "stopped"})
+"""Causes for which a person gave a call up: its real result is kept and not shown."""
 
 
 class OpenCall(Stored, frozen=True):
@@ -57,6 +60,7 @@ class OpenCall(Stored, frozen=True):
     repeat: str = ""
     passive: bool = False
     held: bool = False
+    """Not sent yet; its arguments are then kept whole."""
     at: float = 0.0
     given_up: str = ""
     """The cause for which the runtime settled it; one real result may still come."""
@@ -198,7 +202,7 @@ def _opened(call: Call, position: int, at: float) -> OpenCall:
         name=call.name,
         turn=position,
         index=call.index,
-        arguments=shortened(call),
+        arguments=call.arguments if call.held else shortened(call.arguments, call.invalid),
         server=call.server,
         repeat=call.repeat,
         passive=call.passive,
@@ -207,12 +211,12 @@ def _opened(call: Call, position: int, at: float) -> OpenCall:
     )
 
 
-def shortened(call: Call) -> str:
-    """A call's arguments as the head keeps them: JSON text, cut to a marked beginning where they are long."""
-    if call.invalid or len(call.arguments) > ARGUMENTS_KEPT:
-        beginning = call.arguments[:ARGUMENTS_KEPT]
-        return msgspec.json.encode({"beginning": beginning, "characters": len(call.arguments)}).decode()
-    return call.arguments
+def shortened(arguments: str, invalid: bool = False, limit: int = ARGUMENTS_KEPT) -> str:
+    """Arguments as JSON text of an object, cut to a marked beginning where they are long or were no object."""
+    if invalid or len(arguments) > limit:
+        cut = {"beginning": arguments[:limit], "characters": len(arguments)}
+        return msgspec.json.encode(cut).decode()
+    return arguments
 
 
 def _settled(head: Head, position: int, result: Result) -> Head:
@@ -222,7 +226,7 @@ def _settled(head: Head, position: int, result: Result) -> Head:
         return _owing(head, position, result.at)
     pending = {id: open_ for id, open_ in pending.items() if id != result.call}
     detached = {id: open_ for id, open_ in detached.items() if id != result.call}
-    if result.cause in LEAVES_OPEN and not call.given_up:
+    if result.cause in LEAVES_OPEN | GIVES_UP and not (call.given_up or call.passive or call.held):
         detached = _given_up(detached, result.call, call, result.cause)
     if result.subscription:
         opened = Subscription(call.name, call.arguments, call.server, position, result.at)

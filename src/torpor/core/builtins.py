@@ -1,0 +1,211 @@
+"""The tools that every agent has, as pure decisions: the three sleeps and ``cancel_subscription``."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from torpor.core.effects import Cancel
+from torpor.core.messages import Noted, Unsubscribed
+from torpor.core.request import Tool, instant
+from torpor.core.signals import Due
+from torpor.core.step import Step
+from torpor.core.thread import OpenCall
+
+LONGEST_SLEEP = 10 * 366 * 86_400.0
+"""Seconds: ten years."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """The call stays pending as a passive wait. ``until`` 0: only news ends it."""
+
+    until: float = 0.0
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The call is settled at once with these words."""
+
+    text: str
+    is_error: bool = False
+
+
+Decision = Wait | Told
+
+
+def decide(step: Step, name: str, call: str, arguments: dict[str, Any]) -> Decision:
+    """Decide a call of a built-in tool. Its arguments conform to its schema."""
+    return _DECISIONS[name](step, call, arguments)
+
+
+def arm(step: Step, call: str, wait: Wait) -> None:
+    """Write the timer of a passive wait."""
+    if wait.until:
+        step.timers.append(Due(step.thread, f"{call}/sleep", step.now, due=wait.until, call=call))
+
+
+def _sleep(step: Step, call: str, arguments: dict[str, Any]) -> Decision:
+    seconds = float(arguments["seconds"])
+    if seconds <= 0:
+        return Told("Slept 0 seconds.")
+    if seconds > LONGEST_SLEEP:
+        return Told(
+            f"Error: a sleep may last at most {LONGEST_SLEEP:.0f} seconds (ten years).", is_error=True
+        )
+    return Wait(step.now + seconds)
+
+
+def _sleep_until(step: Step, call: str, arguments: dict[str, Any]) -> Decision:
+    try:
+        moment, rule = wall_time(arguments["date"], arguments["time"], arguments.get("timezone", "UTC"))
+    except ValueError as error:
+        return Told(f"Error: {error}", is_error=True)
+    if moment <= step.now:
+        return Told(f"{instant(moment)} has already passed, so there was no sleep.{rule}")
+    if moment - step.now > LONGEST_SLEEP:
+        return Told("Error: a sleep may last at most ten years.", is_error=True)
+    return Wait(moment)
+
+
+def _sleep_until_news(step: Step, call: str, arguments: dict[str, Any]) -> Decision:
+    return Wait()
+
+
+def _cancel_subscription(step: Step, call: str, arguments: dict[str, Any]) -> Decision:
+    id = arguments["tool_call_id"]
+    subscription = step.head.subscriptions.get(id)
+    if subscription is None:
+        known = ", ".join(step.head.subscriptions) or "none"
+        return Told(f"Error: {id!r} is not an active subscription of this thread. Active: {known}.", True)
+    step.add(Noted(step.now, Unsubscribed(id, "cancelled"), step.trace))
+    step.effects.append(Cancel(f"{id}/cancel", id, subscription.server))
+    return Told(f"The subscription {id} of {subscription.name} is cancelled.")
+
+
+_DECISIONS: dict[str, Callable[[Step, str, dict[str, Any]], Decision]] = {
+    "sleep": _sleep,
+    "sleep_until": _sleep_until,
+    "sleep_until_event_or_input": _sleep_until_news,
+    "cancel_subscription": _cancel_subscription,
+}
+
+PASSIVE = frozenset({"sleep", "sleep_until", "sleep_until_event_or_input"})
+
+
+def wall_time(day: str, clock: str, zone: str) -> tuple[float, str]:
+    """The instant of a wall time, and a sentence if a clock change had to be resolved.
+
+    In a gap: the first instant after it. In an overlap: the earlier of the two.
+    Raises ValueError, with words for the model, for what is no date, time or zone.
+    """
+    local = datetime.combine(_date(day), _time(clock))
+    place = _zone(zone)
+    earlier, later = (local.replace(tzinfo=place, fold=fold) for fold in (0, 1))
+    if earlier.utcoffset() == later.utcoffset():
+        return earlier.timestamp(), ""
+    if _exists(earlier):
+        return earlier.timestamp(), f" ({local} comes twice in {zone}; this is the earlier.)"
+    return _gap_end(
+        local, place
+    ), f" ({local} does not exist in {zone}; this is the first instant after the gap.)"
+
+
+def _exists(moment: datetime) -> bool:
+    back = moment.astimezone(UTC).astimezone(moment.tzinfo)
+    return back.replace(tzinfo=None) == moment.replace(tzinfo=None, fold=0)
+
+
+def _gap_end(local: datetime, place: ZoneInfo) -> float:
+    """The instant at which the zone's offset changes, by bisection around the missing wall time."""
+    low = int((local - timedelta(days=1)).replace(tzinfo=place).timestamp())
+    high = int((local + timedelta(days=1)).replace(tzinfo=place).timestamp())
+    before = _offset(low, place)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _offset(middle, place) == before else (low, middle)
+    return float(high)
+
+
+def _offset(at: int, place: ZoneInfo) -> timedelta | None:
+    return datetime.fromtimestamp(at, place).utcoffset()
+
+
+def _date(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a date of the form YYYY-MM-DD.") from None
+
+
+def _time(text: str) -> time:
+    for form in ("%H:%M", "%H:%M:%S"):
+        try:
+            return datetime.strptime(text, form).time()
+        except ValueError:
+            continue
+    raise ValueError(f"{text!r} is not a time of the form HH:MM or HH:MM:SS.")
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        raise ValueError(f"{name!r} is not a time zone; give an IANA name such as Europe/Berlin.") from None
+
+
+def slept(call: OpenCall, now: float) -> str:
+    """What the model reads when a sleep ran its full time."""
+    if call.name != "sleep_until":
+        return f"Slept {msgspec.json.decode(call.arguments)['seconds']} seconds."
+    asked = msgspec.json.decode(call.arguments)
+    zone = asked.get("timezone", "UTC")
+    _, rule = wall_time(asked["date"], asked["time"], zone)
+    return f"It is {asked['date']} {asked['time']} in {zone}.{rule}"
+
+
+def woken(call: OpenCall, now: float, by: str) -> str:
+    """What the model reads when news ended a sleep."""
+    return f"Woken after {max(0.0, now - call.at):.0f} seconds by {by}."
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    required = [name for name, schema in properties.items() if not schema.pop("optional", False)]
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+BUILTINS: tuple[Tool, ...] = (
+    Tool(
+        "sleep",
+        "Sleep for a number of seconds. News (a message, an event, a result) ends the sleep early. "
+        "Sleeping costs nothing.",
+        _object(
+            seconds={"type": "number", "description": "How long; fractions are allowed."},
+            reason={"type": "string", "description": "Why, for people who watch.", "optional": True},
+        ),
+    ),
+    Tool(
+        "sleep_until",
+        "Sleep until a wall time. News ends the sleep early. A time that has passed returns at once.",
+        _object(
+            date={"type": "string", "description": "YYYY-MM-DD"},
+            time={"type": "string", "description": "HH:MM or HH:MM:SS"},
+            timezone={"type": "string", "description": "IANA name; UTC if left out.", "optional": True},
+        ),
+    ),
+    Tool(
+        "sleep_until_event_or_input",
+        "Sleep until there is news: an event, a late result or a message.",
+        _object(),
+    ),
+    Tool(
+        "cancel_subscription",
+        "End a subscription of this thread, so that its tool sends no more events.",
+        _object(tool_call_id={"type": "string", "description": "The call that opened the subscription."}),
+    ),
+)

@@ -1,0 +1,271 @@
+"""History into requests: what the model sees. Pure, always valid, and only ever growing at the end.
+
+The order follows from ``upto``: a turn answers all up to that position. So what is shown before a turn is
+what its request covered, and what came later is shown after it. Between two turns stand, in this order: the
+results of the first one's calls, all of them, in call order; then news and words as they came. A call whose
+result is not there yet is shown as still running, and its result comes later as news. Items, once shown,
+never change: a later request is the earlier one and more.
+"""
+
+from hashlib import blake2b
+
+import msgspec
+
+from torpor.core.definition import Definition
+from torpor.core.messages import (
+    Call,
+    Detached,
+    Happened,
+    Message,
+    Noted,
+    Parked,
+    Part,
+    Result,
+    Said,
+    Text,
+    Turn,
+    TurnPart,
+)
+from torpor.core.request import (
+    PROJECTION,
+    AnyItem,
+    InjectedItem,
+    InputItem,
+    NoticeItem,
+    Request,
+    ResultsItem,
+    ResultView,
+    TurnItem,
+)
+from torpor.core.thread import shortened
+
+ASIDE = "[Something that came here was set aside after a failure and is not shown.]"
+RUNNING = "Still running. Its result will come as an event."
+MISSING = "No result was recorded for this call."
+EMPTY = "(empty result)"
+ARGUMENTS_SHOWN = 100_000
+"""Characters of a call's arguments that are sent back to the model."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Projection:
+    """A thread's history as items, folded message by message.
+
+    ``items`` are fixed: shown to some model before. ``_later`` is what came after the last shown position.
+    """
+
+    __slots__ = ("_batch", "_detached", "_later", "_names", "digest", "items", "position")
+
+    def __init__(self) -> None:
+        self.items: list[AnyItem] = []
+        self.digest = b""
+        """Hash over all fixed items, chained item by item."""
+        self.position = 0
+        self._later: list[tuple[int, Message]] = []
+        self._batch: tuple[Call, ...] = ()
+        """The calls of the last shown turn, as long as their results have not been shown."""
+        self._detached: frozenset[str] = frozenset()
+        self._names: dict[str, Call] = {}
+        """Calls shown as still running or given up, for showing their results as news."""
+
+    def fork(self) -> "Projection":
+        """An independent copy; items are shared."""
+        copy = Projection()
+        copy.items = self.items.copy()
+        copy.digest, copy.position = self.digest, self.position
+        copy._later = self._later.copy()
+        copy._batch, copy._detached = self._batch, self._detached
+        copy._names = self._names.copy()
+        return copy
+
+    def add(self, message: Message) -> None:
+        """Fold in the next message."""
+        self.position += 1
+        if isinstance(message, Turn):
+            self._turned(message)
+        elif isinstance(message, Noted):
+            self._noted(message)
+        else:
+            self._later.append((self.position, message))
+
+    def show(self) -> None:
+        """Fix everything that has come: it is what the next request ends with."""
+        self._show(self.position)
+
+    def _turned(self, turn: Turn) -> None:
+        self._show(turn.upto)
+        parts = _visible(turn.parts)
+        if not parts:
+            return
+        self._batch = tuple(part for part in parts if isinstance(part, Call))
+        self._names.update((call.id, call) for call in self._batch)
+        self._fix(TurnItem(parts))
+
+    def _noted(self, message: Noted) -> None:
+        note = message.note
+        if isinstance(note, Detached):
+            self._detached |= frozenset(note.calls)
+        elif isinstance(note, Parked) and note.aside:
+            self._later = [(position, _aside(kept)) for position, kept in self._later]
+
+    def _show(self, upto: int) -> None:
+        shown = [(position, message) for position, message in self._later if position <= upto]
+        if not shown and not self._batch:
+            return
+        self._later = [(position, message) for position, message in self._later if position > upto]
+        results = self._results(shown)
+        asides = 0
+        for position, message in shown:
+            if isinstance(message, Noted):
+                asides += 1
+            elif results.get(_call_of(message)) is not message:
+                self._fix(self._item(position, message))
+        if asides:
+            self._fix(NoticeItem(ASIDE))
+
+    def _results(self, shown: list[tuple[int, Message]]) -> dict[str, Message]:
+        """Fix the results of the last turn's calls; gives the messages that were used."""
+        batch, self._batch = self._batch, ()
+        if not batch:
+            return {}
+        used: dict[str, Message] = {}
+        ids = {call.id for call in batch}
+        for _, message in shown:
+            if isinstance(message, Result) and message.call in ids:
+                used.setdefault(message.call, message)
+        self._fix(ResultsItem(tuple(self._view(call, used.get(call.id)) for call in batch)))
+        return used
+
+    def _view(self, call: Call, result: Message | None) -> ResultView:
+        if isinstance(result, Result):
+            self._detached -= {call.id}
+            if not result.cause:
+                self._names.pop(call.id, None)
+            return ResultView(call.id, call.name, _shown(result.parts, result), result.is_error)
+        text = RUNNING if call.id in self._detached else MISSING
+        return ResultView(call.id, call.name, (Text(text),), is_error=text is MISSING)
+
+    def _item(self, position: int, message: Message) -> AnyItem:
+        if isinstance(message, Result):
+            return self._late(position, message)
+        if isinstance(message, Happened):
+            return _event(position, message)
+        assert isinstance(message, Said)
+        return InputItem(message.at, _clean(message.parts))
+
+    def _late(self, position: int, result: Result) -> InjectedItem:
+        call = self._names.get(result.call, Call(result.call, "unknown"))
+        notes = ("The call failed.",) if result.is_error else ()
+        return InjectedItem(
+            id=f"news{position}",
+            name=call.name,
+            call=call.id,
+            arguments=shortened(call.arguments, call.invalid),
+            parts=_shown(result.parts, result),
+            at=result.at,
+            source="result",
+            notes=("This is the result of the earlier call.", *notes),
+        )
+
+    def _fix(self, item: AnyItem) -> None:
+        self.items.append(item)
+        self.digest = blake2b(self.digest + _encode(item), digest_size=16).digest()
+
+
+def request(definition: Definition, projection: Projection, fixed: "Fixed") -> Request:
+    """The request for a projection whose last news has been shown."""
+    whole = blake2b(fixed.digest + projection.digest, digest_size=16)
+    return Request(
+        agent=definition.agent,
+        model=definition.model,
+        instructions=definition.instructions,
+        tools=fixed.tools,
+        items=tuple(projection.items),
+        settings=definition.settings,
+        hash=whole.hexdigest(),
+        epoch=fixed.epoch,
+    )
+
+
+class Fixed:
+    """What is the same in all requests of a definition, hashed once."""
+
+    __slots__ = ("digest", "epoch", "tools")
+
+    def __init__(self, definition: Definition) -> None:
+        self.tools = tuple(spec.shown() for spec in definition.tools.values())
+        model = [PROJECTION, definition.agent, definition.model, definition.settings]
+        told = [definition.instructions, self.tools]
+        self.digest = blake2b(_encode([model, told]), digest_size=16).digest()
+        self.epoch = self.digest.hex()
+
+
+def _visible(parts: tuple[TurnPart, ...]) -> tuple[TurnPart, ...]:
+    """The parts of a turn that a provider accepts back: no blank text, and nothing but reasoning is nothing."""
+    kept = [_call_shown(part) for part in parts if not (isinstance(part, Text) and not part.text.strip())]
+    while kept and not isinstance(kept[-1], Text | Call):
+        kept.pop()
+    return tuple(kept)
+
+
+def _call_shown(part: TurnPart) -> TurnPart:
+    if not isinstance(part, Call):
+        return Text(_safe(part.text)) if isinstance(part, Text) else part
+    arguments = shortened(part.arguments, part.invalid, ARGUMENTS_SHOWN)
+    return Call(part.id, part.name, arguments, part.provider_id, part.index, opaque=part.opaque)
+
+
+def _aside(message: Message) -> Message:
+    """A message as it stands once it was set aside: a settled call stays settled, other news is one line."""
+    if isinstance(message, Result):
+        return msgspec.structs.replace(message, parts=(Text(ASIDE),), handle="")
+    return Noted(message.at, Parked("", aside=True))
+
+
+def _call_of(message: Message) -> str:
+    return message.call if isinstance(message, Result) else ""
+
+
+def _event(position: int, event: Happened) -> InjectedItem:
+    notes = []
+    if event.occurred_at:
+        notes.append(f"It happened at {event.occurred_at}.")
+    if event.gap:
+        notes.append(f"{event.gap} earlier events of this source did not arrive.")
+    if event.final:
+        notes.append("This was the last event of the subscription.")
+    return InjectedItem(
+        id=f"news{position}",
+        name=event.name,
+        call=event.call,
+        arguments=event.arguments,
+        parts=_shown(event.parts, event),
+        at=event.at,
+        notes=tuple(notes),
+    )
+
+
+def _shown(parts: tuple[Part, ...], source: Result | Happened) -> tuple[Part, ...]:
+    """Parts as the model sees them; where more is kept outside, with the way to get it."""
+    shown = _clean(parts) or (Text(EMPTY),)
+    if not source.handle:
+        return shown
+    told = (
+        f"[This is only the beginning: the whole text has {source.size} characters. "
+        f'Call read_result with handle "{source.handle}" for the rest.]'
+    )
+    return (*shown, Text(told))
+
+
+def _clean(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    return tuple(
+        Text(_safe(part.text)) if isinstance(part, Text) else part
+        for part in parts
+        if not (isinstance(part, Text) and not part.text.strip())
+    )
+
+
+def _safe(text: str) -> str:
+    """Text without NUL, which some providers refuse; it is stored as it came."""
+    return text.replace("\0", "\ufffd") if "\0" in text else text

@@ -1,0 +1,75 @@
+"""The notebook of one slice: what has been decided so far, and the head as it is after that."""
+
+from torpor.core.definition import Definition
+from torpor.core.effects import Cancel, Effect
+from torpor.core.messages import Message, Result, Text
+from torpor.core.record import WaitSettled
+from torpor.core.signals import AnySignal
+from torpor.core.thread import Head, OpenCall, evolve
+
+
+class Step:
+    """Grows while signals are absorbed and a turn is answered; committed whole or forgotten."""
+
+    __slots__ = (
+        "cancelled",
+        "definition",
+        "effects",
+        "head",
+        "messages",
+        "now",
+        "opened",
+        "outcomes",
+        "settled",
+        "thread",
+        "timers",
+        "trace",
+        "woken_by",
+    )
+
+    def __init__(self, thread: str, head: Head, now: float, definition: Definition, trace: str = "") -> None:
+        self.thread = thread
+        self.head = head
+        self.now = now
+        self.definition = definition
+        self.trace = trace
+        self.messages: list[Message] = []
+        self.effects: list[Effect] = []
+        self.timers: list[AnySignal] = []
+        self.cancelled: list[str] = []
+        self.outcomes: dict[str, str] = {}
+        self.settled: list[WaitSettled] = []
+        self.opened: list[str] = []
+        self.woken_by = ""
+        """In words, the news that ends passive waits; empty: none came."""
+
+    def add(self, message: Message) -> None:
+        """Append a message and fold it into the head."""
+        self.messages.append(message)
+        self.head = evolve(self.head, message)
+
+    def open_call(self, id: str) -> OpenCall | None:
+        """A call that may still get a result."""
+        return self.head.pending.get(id) or self.head.detached.get(id)
+
+    def settle(self, result: Result) -> None:
+        """Append a call's result; its timers no longer matter."""
+        call = self.open_call(result.call)
+        if call is not None:
+            self._record(result, call)
+        self.add(result)
+
+    def _record(self, result: Result, call: OpenCall) -> None:
+        kind = "sleep" if call.passive else "call"
+        outcome = result.cause or ("error" if result.is_error else "result")
+        self.settled.append(WaitSettled(result.call, kind, call.at, self.now, outcome))
+        self.cancelled += (f"{result.call}/sleep", f"{result.call}/deadline")
+
+    def settle_here(self, id: str, cause: str, text: str, *, is_error: bool = True) -> None:
+        """Settle a call with words of the runtime's own."""
+        self.settle(Result(self.now, id, (Text(text),), is_error=is_error, cause=cause, trace=self.trace))
+
+    def give_up(self, id: str, call: OpenCall) -> None:
+        """Tell whoever works on a call that it is no longer wanted."""
+        if not (call.held or call.passive):
+            self.effects.append(Cancel(f"{id}/cancel", id, call.server))
