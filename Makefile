@@ -54,7 +54,7 @@ clean: ## remove what the verbs made
 $(STAMP): pyproject.toml constraints.txt
 	@if command -v uv >/dev/null 2>&1; then \
 	  { test -x $(BIN)/python || uv venv --python '>=3.11' .venv; } && \
-	  uv pip install --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
+	  uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
 	else \
 	  { test -x $(BIN)/python || $(PYTHON) -m venv .venv; } && \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -64,7 +64,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 $(MUTATION_STAMP): $(STAMP)
 	@if command -v uv >/dev/null 2>&1; then \
-	  uv pip install --python $(BIN)/python --constraint constraints.txt --editable '.[dev,mutation]'; \
+	  uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev,mutation]'; \
 	else \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	    --constraint constraints.txt --editable '.[dev,mutation]'; \
