@@ -1,0 +1,145 @@
+"""Results as parts of bounded size: the same rule for functions, callbacks and events.
+
+Text over the limit goes to a blob whole, and the parts keep its beginning. Images that are too large, or no
+images at all, are replaced by a line that says so.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import msgspec
+
+from torpor.core.errors import Refused
+from torpor.core.messages import File, Image, Part, Text, text_of
+from torpor.ports import Side
+
+RESULT_KEPT = 16_000
+"""Characters of a result that stay in the history; more goes to a blob."""
+
+IMAGE_KEPT = 3_750_000
+"""Bytes of one image that stay in the history (5 MB as base64, what models commonly take)."""
+
+PARTS_KEPT = 64
+"""Parts of one result; the rest is dropped, and a line says how many."""
+
+PAGE = 12_000
+"""Characters that one reading of a stored result gives at most."""
+
+_LONE = re.compile("[\ud800-\udfff]")
+
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+PutBlob = Callable[[str, bytes], Awaitable[None]]
+"""Keeps bytes of this thread under a handle."""
+
+
+class Bounded(msgspec.Struct, frozen=True):
+    """Parts of bounded size; ``handle`` names the blob with the whole text of ``size`` characters, if any."""
+
+    parts: tuple[Part, ...]
+    handle: str = ""
+    size: int = 0
+
+
+def clean(text: str) -> str:
+    """The text with every lone surrogate replaced by U+FFFD, so that it can be encoded."""
+    return text if text.isascii() else _LONE.sub("\ufffd", text)
+
+
+def image_type(body: bytes) -> str:
+    """The media type that the first bytes show, or an empty text for what is no known image."""
+    for magic, media_type in _MAGIC:
+        if body.startswith(magic):
+            return media_type
+    return "image/webp" if body[:4] == b"RIFF" and body[8:12] == b"WEBP" else ""
+
+
+def image_part(data: str, *, limit: int = IMAGE_KEPT) -> Part:
+    """An image from base64 text, typed by its own bytes; else a text that says why it is none."""
+    size = len(data) * 3 // 4
+    if size > limit:
+        return Text(f"[image left out: it has {size} bytes, the limit is {limit}]")
+    try:
+        body = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return Text("[image left out: it is not valid base64]")
+    media_type = image_type(body)
+    if not media_type:
+        return Text("[image left out: its bytes are no PNG, JPEG, GIF or WebP image]")
+    return Image(data, media_type)
+
+
+async def bounded(parts: Iterable[Part], put_blob: PutBlob, *, limit: int = RESULT_KEPT) -> Bounded:
+    """Parts with at most ``limit`` characters of text; a longer text is kept whole by ``put_blob``."""
+    checked = _few([_checked(part) for part in parts])
+    whole = text_of(checked)
+    if len(whole) <= limit:
+        return Bounded(checked)
+    handle, body = _handle(whole)
+    await put_blob(handle, body)
+    return Bounded(_beginning(checked, limit), handle, len(whole))
+
+
+async def read_range(side: Side, thread: str, handle: str, start: int, length: int) -> tuple[str, bool]:
+    """Characters ``start`` to ``start + length`` of a stored result, and whether more follow.
+
+    ``Refused`` if this thread has no such result.
+    """
+    start, length = max(0, start), max(1, min(length, PAGE))
+    if handle.endswith("a"):
+        body = await side.get_blob(thread, handle, start, length + 1)
+        text = None if body is None else body.decode("ascii", "replace")
+    else:
+        body = await side.get_blob(thread, handle)
+        text = None if body is None else body.decode("utf-8", "replace")[start : start + length + 1]
+    if text is None:
+        raise Refused(f"This thread has no stored result {handle!r}.")
+    return text[:length], len(text) > length
+
+
+def _handle(whole: str) -> tuple[str, bytes]:
+    """A name for a text and its bytes. Its last letter says whether a character is a byte."""
+    body = whole.encode()
+    width = "a" if len(body) == len(whole) else "u"
+    return hashlib.sha256(body).hexdigest()[:32] + width, body
+
+
+def _checked(part: Part) -> Part:
+    match part:
+        case Text():
+            return Text(clean(part.text))
+        case Image() if not part.handle:
+            return image_part(part.data)
+        case File() if len(part.data) + len(part.text) > IMAGE_KEPT:
+            return Text(f"[file {clean(part.name)[:200]!r} left out: it is too large]")
+        case _:
+            return part
+
+
+def _few(parts: Sequence[Part]) -> tuple[Part, ...]:
+    if len(parts) <= PARTS_KEPT:
+        return tuple(parts)
+    if all(isinstance(part, Text) for part in parts):
+        return (Text(text_of(tuple(parts))),)
+    kept = PARTS_KEPT - 1
+    return (*parts[:kept], Text(f"[{len(parts) - kept} more parts left out]"))
+
+
+def _beginning(parts: tuple[Part, ...], limit: int) -> tuple[Part, ...]:
+    """The parts up to ``limit`` characters of text; images among and after them stay."""
+    kept: list[Part] = []
+    for part in parts:
+        if not isinstance(part, Text):
+            kept.append(part)
+        elif limit > 0:
+            kept.append(Text(part.text[:limit]))
+            limit -= len(part.text)
+    return tuple(kept)
