@@ -1,0 +1,88 @@
+"""Serving an app: one socket, one ready line, and a clean end on SIGINT or SIGTERM."""
+
+import asyncio
+import contextlib
+import ipaddress
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+LONGEST_GOODBYE = 5
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to whoever runs it and says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Open the socket to listen on; port 0 takes a free one. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches a host to bind to."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextlib.asynccontextmanager
+async def serving(app: Any, listener: socket.socket) -> AsyncIterator[_Server]:
+    """Serve `app` on `listener` while the block runs."""
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=LONGEST_GOODBYE,
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        await server.ready.wait()
+        yield server
+    finally:
+        server.should_exit = True
+        await task
+
+
+async def until_signalled(ready: Callable[[], None]) -> None:
+    """Call `ready`, then wait for SIGINT or SIGTERM."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        ready()
+        await stop.wait()
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)

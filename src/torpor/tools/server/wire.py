@@ -1,0 +1,266 @@
+"""What crosses the wire: invocations and notices in, results and events out. Its names stay here."""
+
+import json
+import math
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+LONGEST_ID = 256
+LONGEST_KEY = 255
+LONGEST_URL = 8192
+
+
+class Malformed(ValueError):
+    """A body that cannot be acted upon; the text says what is wrong and may be sent to the caller."""
+
+
+class Invocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call as it was received. `refusal` says why it cannot run (None: nothing seen so far)."""
+
+    thread: str
+    id: str
+    callback_url: str
+    operation: str = ""
+    arguments: dict[str, Any] = {}
+    call_id: str | None = None
+    ancestors: tuple[str, ...] = ()
+    user_id: str | None = None
+    key: str | None = None
+    deadline: datetime | None = None
+    refusal: str | None = None
+
+    def digest(self) -> str:
+        """What was asked and for whom: equal for repeats of one call."""
+        asked = (self.operation, self.arguments, self.user_id, self.refusal)
+        return sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Parse one JSON object strictly: UTF-8, no BOM, no repeated member, only finite numbers.
+
+    Raises Malformed.
+    """
+    try:
+        value = json.loads(
+            body.decode("utf-8"),
+            object_pairs_hook=_unrepeated,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+        )
+    except Malformed:
+        raise
+    except (ValueError, RecursionError):
+        raise Malformed("the body is not valid JSON in UTF-8") from None
+    if not isinstance(value, dict):
+        raise Malformed("the body is not a JSON object")
+    return value
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise Malformed("the body repeats a member")
+    return members
+
+
+def _no_constant(_: str) -> Any:
+    raise Malformed("NaN and Infinity are not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise Malformed("a number is too large")
+    return number
+
+
+def read_id(value: object, name: str) -> str:
+    """Check an opaque id: 1 to 256 characters, none of them a control character or half a surrogate pair."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_ID:
+        raise Malformed(f"{name} must be a string of 1 to {LONGEST_ID} characters")
+    if any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 or 0xD800 <= ord(char) < 0xE000 for char in value):
+        raise Malformed(f"{name} contains a character that ids may not have")
+    return value
+
+
+def read_notice(body: bytes) -> tuple[str, str]:
+    """Read the thread and call id of a cancellation or a status check."""
+    members = parse_object(body)
+    return read_id(members.get("thread_id"), "thread_id"), read_id(
+        members.get("tool_call_id"), "tool_call_id"
+    )
+
+
+def read_closure(body: bytes) -> str:
+    """Read the thread id of a closure notice."""
+    return read_id(parse_object(body).get("thread_id"), "thread_id")
+
+
+def read_invocation(body: bytes, key_header: str | None = None) -> Invocation:
+    """Read an invocation.
+
+    Raises Malformed if there is no way to answer it; any other defect becomes its `refusal`.
+    """
+    members = parse_object(body)
+    thread = read_id(members.get("group_id"), "group_id")
+    ident = read_id(members.get("id"), "id")
+    url = read_callback_url(members.get("callback_url"))
+    try:
+        asked = _read_asked(members)
+    except Malformed as error:
+        asked = {"refusal": str(error)}
+    call_id = members.get("call_id")
+    return Invocation(
+        thread=thread,
+        id=ident,
+        callback_url=url,
+        call_id=call_id if isinstance(call_id, str) else None,
+        key=_read_key(members.get("idempotency_key"), key_header),
+        deadline=_read_instant(members.get("deadline")),
+        **asked,
+    )
+
+
+def _read_asked(members: Mapping[str, Any]) -> dict[str, Any]:
+    operation = members.get("operation")
+    if not isinstance(operation, str) or not operation:
+        raise Malformed("operation must be the name of a tool")
+    arguments = members.get("arguments")
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, dict):
+        raise Malformed("arguments must be a JSON object")
+    if members.get("call_id") is not None:
+        read_id(members["call_id"], "call_id")
+    ancestors = members.get("thread_ancestors") or []
+    if not isinstance(ancestors, list):
+        raise Malformed("thread_ancestors must be an array of strings")
+    user = members.get("user_id")
+    return {
+        "operation": clean(operation),
+        "arguments": _cleaned(arguments),
+        "ancestors": tuple(read_id(ancestor, "thread_ancestors") for ancestor in ancestors),
+        "user_id": None if user is None else read_id(user, "user_id"),
+    }
+
+
+def read_callback_url(value: object) -> str:
+    """Check that a callback URL is absolute and http(s); it is kept exactly as it came."""
+    if (
+        not isinstance(value, str)
+        or len(value) > LONGEST_URL
+        or not value.isascii()
+        or not value.isprintable()
+    ):
+        raise Malformed("callback_url must be an absolute http(s) URL")
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable or " " in value:
+        raise Malformed("callback_url must be an absolute http(s) URL")
+    return value
+
+
+def is_private(host: str) -> bool:
+    """Say whether a host is, by its address or name, one that only this machine or network reaches."""
+    try:
+        address = ip_address(host.strip("[]").split("%", 1)[0])
+    except ValueError:
+        return host.rstrip(".").lower() == "localhost" or host.lower().endswith(".localhost")
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return not address.is_global or address.is_multicast
+
+
+def _read_key(member: object, header: str | None) -> str | None:
+    for value in (member, header):
+        if isinstance(value, str) and 0 < len(value) <= LONGEST_KEY and value.isprintable():
+            return value
+    return None
+
+
+def _read_instant(value: object) -> datetime | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return instant if instant.tzinfo else None
+
+
+def clean(text: str) -> str:
+    """Replace halves of surrogate pairs, which cannot be encoded, and join whole pairs."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_cleaned(part) for part in value]
+    if isinstance(value, dict):
+        return {clean(key): _cleaned(part) for key, part in value.items()}
+    return value
+
+
+def result_members(content: Mapping[str, Any], *, failed: bool, subscription: bool) -> dict[str, Any]:
+    """The part of a result that does not depend on whom it is sent to; sent again, it is the same."""
+    members: dict[str, Any] = {**content, "event_id": new_event_id(), "occurred_at": utc_now()}
+    if failed:
+        members["is_error"] = True
+    if subscription:
+        members["subscription"] = True
+    return members
+
+
+def result_body(thread: str, ident: str, call_id: str | None, members: Mapping[str, Any]) -> bytes:
+    """Address a result to the call it answers."""
+    head = {"type": "tool_result", "group_id": thread, "id": ident}
+    if call_id is not None:
+        head["call_id"] = call_id
+    return msgspec.json.encode({**head, **members})
+
+
+def event_body(thread: str, ident: str, seq: int, members: Mapping[str, Any]) -> bytes:
+    """Address event number `seq` (from 1) to the subscription it belongs to."""
+    head = {"type": "subscription_event", "group_id": thread, "tool_call_id": ident, "seq": seq}
+    return msgspec.json.encode({**head, **members})
+
+
+def event_members(
+    text: str, *, final: bool, associative: bool, occurred_at: datetime | None
+) -> dict[str, Any]:
+    """The part of an event that does not depend on its place in the subscription."""
+    members: dict[str, Any] = {
+        "text": clean(text),
+        "event_id": new_event_id(),
+        "occurred_at": utc_now(occurred_at),
+    }
+    if associative:
+        members["associative"] = True
+    if final:
+        members["final"] = True
+    return members
+
+
+def new_event_id() -> str:
+    """An id that no other message of any sender has."""
+    return uuid.uuid4().hex
+
+
+def utc_now(instant: datetime | None = None) -> str:
+    """An instant (default: now) as RFC 3339 in UTC."""
+    moment = (instant or datetime.now(UTC)).astimezone(UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

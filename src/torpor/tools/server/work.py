@@ -1,0 +1,249 @@
+"""Runs the calls that were accepted, each to its one result."""
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torpor.tools.server import wire
+from torpor.tools.server.call import ToolCall
+from torpor.tools.server.content import ToolError, error_text, render
+from torpor.tools.server.courier import Courier
+from torpor.tools.server.offer import Offer
+from torpor.tools.server.outbox import Kept, Outbox
+
+log = logging.getLogger("torpor.tools.server")
+
+RESTARTED = "the tool server restarted while this call ran; its outcome is unknown"
+STOPPED = "the tool server stopped while this call ran; its outcome is unknown"
+SUBSCRIPTION_LOST = (
+    "the tool server restarted and this subscription has ended. Subscribe again if it is needed"
+)
+DEADLINE_MARGIN = 1.0
+
+Begin = Callable[[], None]
+
+
+class Busy(Exception):
+    """There is no room for another call now."""
+
+
+@dataclass(slots=True)
+class _Run:
+    call: ToolCall | None
+    task: asyncio.Task[None]
+    stopping: bool = False
+
+
+class Work:
+    """The calls at work. What it accepts is durable before it says so and starts when `begin` is called."""
+
+    def __init__(
+        self,
+        offers: Mapping[str, Offer],
+        outbox: Outbox,
+        courier: Courier,
+        *,
+        grace: float,
+        most_running: int,
+    ) -> None:
+        self._offers = offers
+        self._outbox = outbox
+        self._courier = courier
+        courier.ended = lambda seq: self._stop_runs([seq])
+        self._grace = grace
+        self._most_running = most_running
+        self._runs: dict[int, _Run] = {}
+        self._chores: set[asyncio.Task[None]] = set()
+
+    async def recover(self) -> None:
+        """Take up, or end with an error, what was at work when the server last stopped."""
+        for kept in await self._outbox.live():
+            self._start(kept, restarted=kept.state != "accepted")
+
+    async def accept(self, invocation: wire.Invocation, *, private: bool) -> Begin:
+        """Record a call; it begins when the returned function is called. Raises Busy or sqlite3.Error."""
+        busy = sum(1 for run in self._runs.values() if run.call is None or not run.call.subscribed)
+        if busy >= self._most_running:
+            raise Busy
+        seq, taken = await self._outbox.accept(invocation, private=private)
+        if taken == "new" and seq is not None:
+            kept = await self._outbox.load(seq)
+            return lambda: self._start(kept, restarted=False)
+        if seq is not None:
+            return lambda: self._chore(self._outbox.again(seq))
+        return lambda: self._chore(self._outbox.clash(invocation, private=private))
+
+    async def cancel(self, thread: str, ident: str) -> Begin:
+        """Mark a call as cancelled; its work is stopped when the returned function is called."""
+        seqs = await self._outbox.cancel(thread, ident)
+        return lambda: self._stop_runs(seqs)
+
+    async def close(self, thread: str, clean_up: Callable[[], Any] | None) -> Begin:
+        """Cancel all calls of a thread and then, in the background, run `clean_up`."""
+        seqs = await self._outbox.close(thread)
+
+        def begin() -> None:
+            self._stop_runs(seqs)
+            if clean_up is not None:
+                self._chore(clean_up())
+
+        return begin
+
+    async def alive(self, thread: str, ident: str) -> bool:
+        """Say whether callbacks of this call are still to be expected."""
+        return await self._outbox.alive(thread, ident)
+
+    async def stop(self) -> None:
+        """Stop all work. What may run again stays recorded; the rest ends with an error result."""
+        for run in self._runs.values():
+            run.stopping = True
+            if run.call is not None:
+                run.call.cancelled.set()
+        tasks = [run.task for run in self._runs.values()] + list(self._chores)
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._grace + 1.0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _stop_runs(self, seqs: list[int]) -> None:
+        for seq in seqs:
+            run = self._runs.get(seq)
+            if run is not None and run.call is not None:
+                run.call.cancelled.set()
+
+    def _chore(self, doing: Any) -> None:
+        async def do() -> None:
+            try:
+                await doing
+            except Exception:
+                log.exception("background work failed")
+            self._courier.ring()
+
+        task = asyncio.create_task(do())
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    def _start(self, kept: Kept, *, restarted: bool) -> None:
+        run = _Run(None, asyncio.create_task(self._serve(kept, restarted=restarted)))
+        self._runs[kept.seq] = run
+        run.task.add_done_callback(lambda _: self._runs.pop(kept.seq, None))
+
+    async def _serve(self, kept: Kept, *, restarted: bool) -> None:
+        call = ToolCall(kept, outbox=self._outbox, ring=self._courier.ring, restarted=restarted)
+        self._runs[kept.seq].call = call
+        try:
+            offer, arguments = self._prepared(kept, restarted=restarted)
+        except ToolError as refusal:
+            await self._conclude(kept, call, None, refusal)
+            return
+        if kept.state == "accepted":
+            await self._outbox.begin(kept.seq)
+        # A notice may have come between the acknowledgement and now.
+        if (await self._outbox.load(kept.seq)).cancelled:
+            await self._conclude(kept, call, None, ToolError("cancelled"))
+            return
+        value, error = await self._outcome(offer, call, arguments)
+        if self._runs[kept.seq].stopping and offer.restartable and (value is None or call.subscribed):
+            return
+        if self._runs[kept.seq].stopping and isinstance(error, ToolError) and str(error) == "cancelled":
+            error = ToolError(STOPPED)
+        await self._conclude(kept, call, value, error)
+
+    def _prepared(self, kept: Kept, *, restarted: bool) -> tuple[Offer, dict[str, Any]]:
+        invocation = kept.invocation
+        if invocation.refusal is not None:
+            raise ToolError(invocation.refusal)
+        offer = self._offers.get(invocation.operation)
+        if offer is None:
+            known = ", ".join(self._offers)
+            raise ToolError(f"unknown operation {invocation.operation[:128]!r}. Known: {known}")
+        if restarted and not offer.restartable:
+            raise ToolError(SUBSCRIPTION_LOST if kept.state == "subscribed" else RESTARTED)
+        return offer, offer.bind(invocation.arguments)
+
+    async def _outcome(
+        self, offer: Offer, call: ToolCall, arguments: dict[str, Any]
+    ) -> tuple[Any, BaseException | None]:
+        """Run the function until it ends, is cancelled, or has had its time; gives its value or its error."""
+        work = asyncio.create_task(offer.run(call, arguments))
+        cancelled = asyncio.create_task(call.cancelled.wait())
+        try:
+            limit = _limit(offer, call)
+            await asyncio.wait({work, cancelled}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            if call.subscribed and not cancelled.done():
+                await asyncio.wait({work, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return _ended(work, "the tool gave up")
+            why = "cancelled" if cancelled.done() else _timed_out(limit)
+            call.cancelled.set()
+            work.cancel()
+            await asyncio.wait({work}, timeout=self._grace)
+            if not work.done():
+                work.add_done_callback(_forgotten)
+                return None, ToolError(why)
+            value, error = _ended(work, why)
+            return (value, error) if error is not None or value is not None else (None, ToolError(why))
+        finally:
+            cancelled.cancel()
+            work.cancel()
+
+    async def _conclude(self, kept: Kept, call: ToolCall, value: Any, error: BaseException | None) -> None:
+        """Send the one result, or the last event of a subscription that did not end itself."""
+        if error is not None and not isinstance(error, ToolError):
+            log.error("tool %s failed", kept.invocation.operation, exc_info=error)
+        try:
+            rendered = {"text": error_text(error)} if error is not None else render(value)
+        except ToolError as unusable:
+            rendered, error = {"text": error_text(unusable)}, unusable
+        while True:
+            try:
+                await self._record(kept.seq, call, rendered, failed=error is not None)
+            except sqlite3.Error:
+                log.exception("a result could not be kept; trying again")
+                await asyncio.sleep(5.0)
+            else:
+                break
+        self._courier.ring()
+
+    async def _record(self, seq: int, call: ToolCall, rendered: dict[str, Any], *, failed: bool) -> None:
+        if not call.subscribed:
+            members = wire.result_members(rendered, failed=failed, subscription=False)
+            await self._outbox.settle(seq, members)
+        elif not call.finished:
+            text = _text_of(rendered)
+            last = wire.event_members(text, final=True, associative=True, occurred_at=None)
+            await self._outbox.event(seq, last)
+
+
+def _limit(offer: Offer, call: ToolCall) -> float:
+    if call.deadline is None:
+        return offer.timeout
+    return max(min(offer.timeout, call.deadline.timestamp() - time.time() - DEADLINE_MARGIN), 0.0)
+
+
+def _timed_out(limit: float) -> str:
+    return f"timed out after {limit:g} s. Ask for less at once, or try again later"
+
+
+def _ended(work: asyncio.Task[Any], why: str) -> tuple[Any, BaseException | None]:
+    if work.cancelled():
+        return None, ToolError(why)
+    error = work.exception()
+    return (None, error) if error is not None else (work.result(), None)
+
+
+def _forgotten(work: asyncio.Task[Any]) -> None:
+    with contextlib.suppress(asyncio.CancelledError):
+        work.exception()
+
+
+def _text_of(rendered: Mapping[str, Any]) -> str:
+    if "text" in rendered:
+        return str(rendered["text"])
+    return "\n".join(item["text"] for item in rendered["content"] if item["type"] == "text")
