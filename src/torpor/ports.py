@@ -58,7 +58,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Posted(msgspec.Struct, frozen=True):
-    """What became of a posted signal: ``new``, ``repeat`` (its id was seen before) or ``unknown`` (no such thread)."""
+    """What became of a signal: ``new``, ``repeat`` (its id was seen before), ``unknown`` (no such thread)."""
 
     outcome: str
     agent: str = ""
@@ -119,6 +119,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     effects: tuple[Effect, ...] = ()
     claimed_until: float = 0.0
     """Above 0: the new effects are claimed by the writer until then (attempt 1)."""
+    holder: str = ""
+    """Who claims them; see ``Store.claim``."""
     record: SliceRecord | None = None
 
 
@@ -134,7 +136,8 @@ class Store(Protocol):
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         """What a slice needs, as of one instant. ``Refused`` if there is no such thread.
 
-        History is left out if the thread is still at version ``known``.
+        History is left out if the thread is still at version ``known``. Signals that are not due, effects
+        that are not, and claims that have not run out yet make up ``next_due``.
         """
 
     async def commit(self, commit: Commit) -> Version:
@@ -146,17 +149,21 @@ class Store(Protocol):
     async def postpone(self, thread: str, base: Version, attempt: int, not_before: float) -> None:
         """Record a failed try on the row alone. A thread that has moved on is left alone."""
 
-    async def claim(self, thread: str, ids: Sequence[str], until: float) -> list[OutboxRow]:
+    async def claim(
+        self, thread: str, ids: Sequence[str], until: float, *, holder: str = ""
+    ) -> list[OutboxRow]:
         """Take or renew effects until ``until``; gives those that this caller now holds.
 
-        An effect that somebody else holds is not given. Renewal is by the same call (the holder knows its ids).
+        An effect that somebody else holds, or that is not due, is not given. Renewal is by the same call and
+        leaves ``attempt`` alone; taking one that is free, or whose claim ran out, adds 1 to it. ``holder``
+        tells claimers apart; without one, all users of this store object are one claimer.
         """
 
     async def delivered(self, thread: str, ids: Sequence[str]) -> None:
         """Acknowledge effects: they leave the outbox. Unknown ids are ignored."""
 
-    async def release(self, thread: str, ids: Sequence[str], not_before: float) -> None:
-        """Give claimed effects back, to be taken again from ``not_before`` on."""
+    async def release(self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "") -> None:
+        """Give claimed effects back, to be taken from ``not_before`` on. Others' claims are left alone."""
 
     async def read(self, thread: str, after: int = 0, limit: int = 1000) -> list[StoredMessage]:
         """Messages after a position, in order."""
@@ -186,6 +193,16 @@ class Store(Protocol):
 
     async def records(self, thread: str, limit: int = 1000) -> list[SliceRecord]:
         """The records of a thread's slices, oldest first."""
+
+    async def outcome(self, thread: str, signal: str) -> str | None:
+        """What became of a signal: ``absorbed``, why it was dropped, "" while it waits. None: never seen."""
+
+    async def prune(self, before: float) -> int:
+        """Forget the ids of signals absorbed before an instant, and give how many.
+
+        None younger than the oldest effect that is still in an outbox is forgotten: it may be performed
+        again, and what comes of it must still be recognised.
+        """
 
     async def now(self) -> float:
         """The store's clock."""
@@ -271,7 +288,10 @@ class Queue(Protocol):
         """Renew leases in one statement: those still held, and the threads rung with ``cut`` since."""
 
     async def done(self, lease: Lease, *, again_at: float = 0.0) -> None:
-        """Give a lease back. Above 0, ``again_at`` re-arms the thread; rings since the lease stay. A stale lease changes nothing."""
+        """Give a lease back; rings since the lease stay. Above 0, ``again_at`` re-arms the thread.
+
+        A lease that somebody else has taken over changes nothing.
+        """
 
     async def retry(self, lease: Lease, at: float) -> None:
         """Give a lease back unfinished; the thread is rung for ``at``."""
@@ -293,7 +313,7 @@ class Model(Protocol):
     """``provider:name``, as recorded."""
 
     def stream(self, request: Request, attempt: Attempt) -> AsyncIterator[AnyChunk]:
-        """Ask once (no retries inside). Raises ``Unavailable`` for what may pass, ``Refused`` for what will not.
+        """Ask once, without retries. Raises ``Unavailable`` for what may pass, ``Refused`` for what will not.
 
         Closing the iterator cuts the completion.
         """
@@ -306,7 +326,7 @@ class Transport(Protocol):
         """The manifest's bytes, bounded. ``Refused`` if it is none; ``Unavailable`` if the server is away."""
 
     async def invoke(self, server: str, endpoint: str, body: Mapping[str, Any], key: str) -> None:
-        """Hand over one invocation, once. ``Refused`` on 4xx, ``Unavailable`` on 5xx and connection errors."""
+        """Hand over one invocation, once. ``Refused`` on 4xx, ``Unavailable`` on 5xx and no connection."""
 
     async def cancel(self, server: str, thread: str, call: str) -> None:
         """Best effort, once; never raises for what the server does."""
@@ -319,7 +339,10 @@ class Transport(Protocol):
 
 
 class LiveEvent(msgspec.Struct, frozen=True, gc=False):
-    """Something to watch now: ``text``, ``reasoning``, ``call``, ``started``, ``dropped``, ``committed``, ``received``."""
+    """Something to watch now.
+
+    ``kind``: ``text``, ``reasoning``, ``call``, ``started``, ``dropped``, ``committed`` or ``received``.
+    """
 
     kind: str
     text: str = ""

@@ -1,0 +1,346 @@
+"""Threads in this process's memory: nothing survives it, everything else is as in any store."""
+
+import heapq
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from torpor.core.codec import decode_record, encode
+from torpor.core.effects import Effect
+from torpor.core.errors import Conflict, Refused
+from torpor.core.record import SliceRecord
+from torpor.core.signals import AnySignal
+from torpor.ports import Clock, Commit, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
+
+UNKNOWN = Posted("unknown")
+
+
+class _Waiting:
+    """An effect in the outbox."""
+
+    __slots__ = ("attempt", "claimed_until", "created", "effect", "holder", "not_before")
+
+    def __init__(self, effect: Effect, claimed_until: float, holder: str, created: float) -> None:
+        self.effect = effect
+        self.attempt = 1 if claimed_until > 0 else 0
+        self.not_before = 0.0
+        self.claimed_until = claimed_until
+        self.holder = holder
+        self.created = created
+
+    @property
+    def due(self) -> float:
+        return max(self.not_before, self.claimed_until)
+
+    def row(self) -> OutboxRow:
+        return OutboxRow(self.effect, self.attempt, self.not_before, self.claimed_until)
+
+
+class _Thread:
+    """All rows of one thread. Message n is at n - 1; ``seen`` tells when a signal was absorbed."""
+
+    __slots__ = ("bodies", "dropped", "inbox", "outbox", "records", "row", "seen")
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.bodies: list[bytes] = []
+        self.inbox: dict[str, tuple[AnySignal, float]] = {}
+        self.outbox: dict[str, _Waiting] = {}
+        self.records: list[bytes] = []
+        self.seen: dict[str, float] = {}
+        self.dropped: dict[str, str] | None = None
+
+    def take(self, signal: AnySignal, now: float) -> bool:
+        """Put a signal into the inbox, unless its id was there before."""
+        if signal.id in self.inbox or signal.id in self.seen:
+            return False
+        self.inbox[signal.id] = (signal, now)
+        return True
+
+    def absorb(self, absorbed: Iterable[tuple[str, str]], now: float) -> None:
+        for id, outcome in absorbed:
+            if self.inbox.pop(id, None) is None:
+                continue
+            self.seen[id] = now
+            if outcome != "absorbed":
+                self.dropped = {**(self.dropped or {}), id: outcome}
+
+    def stranded_since(self, now: float) -> float | None:
+        """Since when something should have woken it; None: nothing should."""
+        return min(self._overdue(now), default=None)
+
+    def _overdue(self, now: float) -> Iterator[float]:
+        if self.row.owes and self.row.not_before <= now:
+            yield max(self.row.not_before, self.row.updated)
+        for waiting in self.outbox.values():
+            if waiting.due <= now:
+                yield max(waiting.due, waiting.created)
+        if self.row.state != "closed":
+            for signal, arrived in self.inbox.values():
+                if signal.due <= now:
+                    yield max(signal.due, arrived)
+
+
+class _MemorySide:
+    """Blobs and small values."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[tuple[str, str], bytes] = {}
+        self._spaces: dict[str, dict[str, bytes]] = {}
+
+    async def put_blob(self, thread: str, hash: str, body: bytes) -> None:
+        self._blobs.setdefault((thread, hash), bytes(body))
+
+    async def get_blob(self, thread: str, hash: str, start: int = 0, size: int = -1) -> bytes | None:
+        body = self._blobs.get((thread, hash))
+        if body is None:
+            return None
+        return body[start:] if size < 0 else body[start : start + size]
+
+    async def put(self, space: str, key: str, value: bytes) -> None:
+        self._spaces.setdefault(space, {})[key] = bytes(value)
+
+    async def put_new(self, space: str, key: str, value: bytes) -> bytes:
+        return self._spaces.setdefault(space, {}).setdefault(key, bytes(value))
+
+    async def get(self, space: str, key: str) -> bytes | None:
+        return self._spaces.get(space, {}).get(key)
+
+    async def entries(self, space: str) -> dict[str, bytes]:
+        return dict(sorted(self._spaces.get(space, {}).items()))
+
+
+class MemoryStore(_MemorySide):
+    """Both ``Store`` and ``Side``, in memory. ``clock``: the machine's where none is given."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__()
+        self._now = clock.now if clock else time.time
+        self._threads: dict[str, _Thread] = {}
+        self._stirring: dict[str, _Thread] = {}
+        """Those with a signal, an effect or an answer owed: what the sweep has to look at."""
+        self._holder = secrets.token_urlsafe(9)
+
+    async def create(self, row: Row, signals: Sequence[AnySignal] = ()) -> bool:
+        if any(signal.thread != row.thread for signal in signals):
+            raise Refused(f"A thread is created with signals to itself only; {row.thread} got others.")
+        if row.thread in self._threads:
+            return False
+        thread = self._threads[row.thread] = _Thread(row)
+        now = self._now()
+        for signal in signals:
+            thread.take(signal, now)
+        self._stir(thread)
+        return True
+
+    async def post(self, signals: Sequence[AnySignal]) -> list[Posted]:
+        now = self._now()
+        return [self._post(signal, now) for signal in signals]
+
+    def _post(self, signal: AnySignal, now: float) -> Posted:
+        thread = self._threads.get(signal.thread)
+        if thread is None:
+            return UNKNOWN
+        outcome = "repeat"
+        if thread.take(signal, now):
+            outcome = "new"
+            self._stirring[signal.thread] = thread
+        row = thread.row
+        return Posted(outcome, row.agent, row.owner, row.tier)
+
+    async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
+        rows, now = self._thread(thread), self._now()
+        row = rows.row
+        history = None if known == row.version else tuple(_messages(rows.bodies, 0, len(rows.bodies)))
+        due: list[AnySignal] = []
+        next_due = 0.0
+        for signal, _ in rows.inbox.values():
+            if signal.due <= now:
+                due.append(signal)
+            else:
+                next_due = min(next_due or signal.due, signal.due)
+        outbox: list[OutboxRow] = []
+        for waiting in rows.outbox.values():
+            if waiting.due <= now:
+                outbox.append(waiting.row())
+            else:
+                next_due = min(next_due or waiting.due, waiting.due)
+        more = len(due) > limit
+        signals = tuple(due[:limit] if more else due)
+        return Snapshot(row, now, history, signals, more, tuple(outbox), next_due)
+
+    async def commit(self, commit: Commit) -> Version:
+        thread = self._thread(commit.thread)
+        at = thread.row.version
+        if at != commit.base:
+            if at.commit_id == commit.commit_id:
+                return at
+            raise Conflict(f"Thread {commit.thread} has moved on to version {at.counter}.")
+        _check_positions(commit, len(thread.bodies))
+        now = self._now()
+        version = Version(at.counter + 1, commit.commit_id)
+        # An encoder's bytes hold room to grow; a copy does not.
+        thread.row = msgspec.structs.replace(
+            commit.row, version=version, head=bytes(memoryview(commit.row.head))
+        )
+        for message in commit.messages:
+            thread.bodies.append(bytes(memoryview(message.body)))
+        self._settle(thread, commit, now)
+        if commit.record is not None:
+            thread.records.append(bytes(memoryview(encode(commit.record))))
+        self._stir(thread)
+        return version
+
+    def _settle(self, thread: _Thread, commit: Commit, now: float) -> None:
+        thread.absorb(commit.absorbed.items(), now)
+        for id in commit.cancelled:
+            thread.inbox.pop(id, None)
+        for timer in commit.timers:
+            thread.take(timer, now)
+        holder = commit.holder or self._holder
+        for effect in commit.effects:
+            if effect.id not in thread.outbox:
+                thread.outbox[effect.id] = _Waiting(effect, commit.claimed_until, holder, now)
+
+    async def postpone(self, thread: str, base: Version, attempt: int, not_before: float) -> None:
+        rows = self._threads.get(thread)
+        if rows is not None and rows.row.version == base:
+            rows.row = msgspec.structs.replace(rows.row, attempt=attempt, not_before=not_before)
+
+    async def claim(
+        self, thread: str, ids: Sequence[str], until: float, *, holder: str = ""
+    ) -> list[OutboxRow]:
+        outbox, now, by = self._thread(thread).outbox, self._now(), holder or self._holder
+        held = []
+        for id in ids:
+            waiting = outbox.get(id)
+            if waiting is not None and _claimed(waiting, until, by, now):
+                held.append(waiting.row())
+        return held
+
+    async def delivered(self, thread: str, ids: Sequence[str]) -> None:
+        rows = self._thread(thread)
+        for id in ids:
+            rows.outbox.pop(id, None)
+        self._stir(rows)
+
+    async def release(self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "") -> None:
+        outbox, now, by = self._thread(thread).outbox, self._now(), holder or self._holder
+        for id in ids:
+            waiting = outbox.get(id)
+            if waiting is not None and (waiting.claimed_until <= now or waiting.holder == by):
+                waiting.claimed_until, waiting.not_before = 0.0, not_before
+
+    async def read(self, thread: str, after: int = 0, limit: int = 1000) -> list[StoredMessage]:
+        bodies = self._thread(thread).bodies
+        return _messages(bodies, after, min(after + limit, len(bodies)))
+
+    async def row(self, thread: str) -> Row | None:
+        rows = self._threads.get(thread)
+        return None if rows is None else rows.row
+
+    async def inbox(self, thread: str) -> list[AnySignal]:
+        return [signal for signal, _ in self._thread(thread).inbox.values()]
+
+    async def threads(
+        self,
+        *,
+        owner: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[Row]:
+        rows = (thread.row for id, thread in self._threads.items() if id > after)
+        wanted = (
+            row
+            for row in rows
+            if owner in (None, row.owner) and agent in (None, row.agent) and state in (None, row.state)
+        )
+        return heapq.nsmallest(limit, wanted, key=lambda row: row.thread)
+
+    async def stranded(self, limit: int = 1000) -> list[tuple[Row, float]]:
+        now = self._now()
+        found = []
+        for thread in self._stirring.values():
+            since = thread.stranded_since(now)
+            if since is not None:
+                found.append((thread.row, since))
+        return heapq.nsmallest(limit, found, key=lambda one: one[1])
+
+    async def note(self, record: SliceRecord) -> None:
+        self._thread(record.thread).records.append(bytes(memoryview(encode(record))))
+
+    async def records(self, thread: str, limit: int = 1000) -> list[SliceRecord]:
+        return [decode_record(body) for body in self._thread(thread).records[:limit]]
+
+    async def seen(self, thread: str, signal: str) -> bool:
+        return await self.outcome(thread, signal) is not None
+
+    async def outcome(self, thread: str, signal: str) -> str | None:
+        rows = self._threads.get(thread)
+        if rows is None:
+            return None
+        if signal in rows.seen:
+            return (rows.dropped or {}).get(signal, "absorbed")
+        return "" if signal in rows.inbox else None
+
+    async def prune(self, before: float) -> int:
+        created = [waiting.created for rows in self._threads.values() for waiting in rows.outbox.values()]
+        before = min([before, *created])
+        return sum(_pruned(rows, before) for rows in self._threads.values())
+
+    async def now(self) -> float:
+        return self._now()
+
+    async def close(self) -> None:
+        """Nothing is held but rows."""
+
+    def _thread(self, thread: str) -> _Thread:
+        try:
+            return self._threads[thread]
+        except KeyError:
+            raise Refused(f"There is no thread {thread!r} in this store.") from None
+
+    def _stir(self, thread: _Thread) -> None:
+        if thread.inbox or thread.outbox or thread.row.owes:
+            self._stirring[thread.row.thread] = thread
+        else:
+            self._stirring.pop(thread.row.thread, None)
+
+
+def _messages(bodies: list[bytes], after: int, upto: int) -> list[StoredMessage]:
+    return [StoredMessage(position + 1, bodies[position]) for position in range(after, upto)]
+
+
+def _check_positions(commit: Commit, length: int) -> None:
+    for message in commit.messages:
+        if message.position <= length:
+            raise Conflict(f"Thread {commit.thread} already has a message at {message.position}.")
+        if message.position != length + 1:
+            raise Refused(f"Messages of thread {commit.thread} must follow {length}, not begin elsewhere.")
+        length += 1
+
+
+def _claimed(waiting: _Waiting, until: float, holder: str, now: float) -> bool:
+    """Take or renew it, if it is free or the holder's own."""
+    if waiting.claimed_until > now:
+        if waiting.holder != holder:
+            return False
+    elif waiting.not_before > now:
+        return False
+    else:
+        waiting.attempt += 1
+    waiting.claimed_until, waiting.holder = until, holder
+    return True
+
+
+def _pruned(thread: _Thread, before: float) -> int:
+    old = [id for id, at in thread.seen.items() if at < before]
+    for id in old:
+        del thread.seen[id]
+        if thread.dropped:
+            thread.dropped.pop(id, None)
+    return len(old)

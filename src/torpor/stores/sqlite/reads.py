@@ -1,0 +1,116 @@
+"""What the store reads: each function is one reading, as of one instant."""
+
+import sqlite3
+from typing import Any
+
+from torpor.core.codec import decode_record, decode_signal
+from torpor.core.errors import Refused
+from torpor.core.record import SliceRecord
+from torpor.core.signals import AnySignal
+from torpor.ports import OutboxRow, Row, Snapshot, StoredMessage, Version
+from torpor.stores.sqlite.rows import NUMBER, row_of
+from torpor.stores.sqlite.statements import statements
+from torpor.stores.sqlite.writes import number_of, outbox_row
+
+_THREADS = statements(__package__, "sql/threads.sql")
+_HISTORY = statements(__package__, "sql/history.sql")
+_INBOX = statements(__package__, "sql/inbox.sql")
+_OUTBOX = statements(__package__, "sql/outbox.sql")
+
+_ONE, _STRANDED, _RECORDS = _THREADS["one"], _THREADS["stranded"], _THREADS["records"]
+_WHOLE, _AFTER = _HISTORY["whole"], _HISTORY["after"]
+_DUE, _NEXT_DUE, _OPEN = _INBOX["due"], _INBOX["next_due"], _INBOX["open"]
+_SEEN, _OUTCOME = _INBOX["seen"], _INBOX["outcome"]
+_OF_THREAD = _OUTBOX["of_thread"]
+
+
+def load(
+    connection: sqlite3.Connection, thread: str, known: Version | None, limit: int, now: float
+) -> Snapshot:
+    """All that a slice needs."""
+    values = connection.execute(_ONE, (thread,)).fetchone()
+    if values is None:
+        raise Refused(f"There is no thread {thread!r} in this store.")
+    row, number = row_of(values), values[NUMBER]
+    history = None if known == row.version else tuple(_messages(connection, _WHOLE, (number,)))
+    due = connection.execute(_DUE, (number, now, limit + 1)).fetchall()
+    outbox, effect_due = _outbox(connection, number, now)
+    signal_due = connection.execute(_NEXT_DUE, (number, now)).fetchone()[0] or 0.0
+    return Snapshot(
+        row=row,
+        now=now,
+        history=history,
+        signals=tuple([decode_signal(body) for (body,) in due[:limit]]),
+        more=len(due) > limit,
+        outbox=outbox,
+        next_due=min(signal_due or effect_due, effect_due or signal_due),
+    )
+
+
+def _messages(connection: sqlite3.Connection, sql: str, given: tuple[int, ...]) -> list[StoredMessage]:
+    return [StoredMessage(position, body) for position, body in connection.execute(sql, given)]
+
+
+def _outbox(connection: sqlite3.Connection, number: int, now: float) -> tuple[tuple[OutboxRow, ...], float]:
+    """Effects to be taken, and when the next one may be."""
+    due, later = [], 0.0
+    for values in connection.execute(_OF_THREAD, (number,)).fetchall():
+        at = max(values[2], values[3])
+        if at <= now:
+            due.append(outbox_row(values))
+        else:
+            later = min(later or at, at)
+    return tuple(due), later
+
+
+def read(connection: sqlite3.Connection, thread: str, after: int, limit: int) -> list[StoredMessage]:
+    """Messages after a position."""
+    return _messages(connection, _AFTER, (number_of(connection, thread), after, limit))
+
+
+def one(connection: sqlite3.Connection, thread: str) -> Row | None:
+    """A thread's row."""
+    values = connection.execute(_ONE, (thread,)).fetchone()
+    return None if values is None else row_of(values)
+
+
+def inbox(connection: sqlite3.Connection, thread: str) -> list[AnySignal]:
+    """Signals not yet absorbed."""
+    found = connection.execute(_OPEN, (number_of(connection, thread),)).fetchall()
+    return [decode_signal(body) for (body,) in found]
+
+
+def threads(connection: sqlite3.Connection, given: dict[str, Any]) -> list[Row]:
+    """Rows by thread id, by whichever index leaves the fewest to look at."""
+    if given["owner"] is not None:
+        sql = _THREADS["list_of_owner"]
+    elif given["state"] not in (None, "open"):
+        sql = _THREADS["list_not_open"]
+    elif given["agent"] is not None:
+        sql = _THREADS["list_of_agent"]
+    else:
+        sql = _THREADS["list_all"]
+    return [row_of(values) for values in connection.execute(sql, given)]
+
+
+def stranded(connection: sqlite3.Connection, now: float, limit: int) -> list[tuple[Row, float]]:
+    """Threads that something should have woken, and since when."""
+    found = connection.execute(_STRANDED, {"now": now, "limit": limit})
+    return [(row_of(values), values[NUMBER + 1]) for values in found]
+
+
+def records(connection: sqlite3.Connection, thread: str, limit: int) -> list[SliceRecord]:
+    """Records of a thread's slices."""
+    found = connection.execute(_RECORDS, (number_of(connection, thread), limit))
+    return [decode_record(body) for (body,) in found]
+
+
+def seen(connection: sqlite3.Connection, thread: str, signal: str) -> bool:
+    """Whether a signal of this id was posted."""
+    return connection.execute(_SEEN, (thread, signal)).fetchone() is not None
+
+
+def outcome(connection: sqlite3.Connection, thread: str, signal: str) -> str | None:
+    """What became of a signal."""
+    found = connection.execute(_OUTCOME, (thread, signal)).fetchone()
+    return None if found is None else str(found[0])

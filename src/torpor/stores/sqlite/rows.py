@@ -1,0 +1,98 @@
+"""Between rows of the table ``threads`` and ``Row``."""
+
+from typing import Any
+
+from torpor.ports import Commit, Row, Version
+
+
+def row_of(values: tuple[Any, ...]) -> Row:
+    """A thread's row from the columns that ``threads.sql`` selects."""
+    return Row(
+        thread=values[0],
+        agent=values[1],
+        version=Version(values[2], values[3]),
+        owner=values[4],
+        user_id=values[5],
+        context=values[6],
+        tier=values[7],
+        purpose=values[8],
+        root=values[9],
+        parent=values[10],
+        lineage=values[11],
+        state=values[12],
+        owes=values[13] != 0,
+        waits=values[14],
+        attempt=values[15],
+        not_before=values[16],
+        created=values[17],
+        updated=values[18],
+        title=values[19],
+        trace=values[20],
+        length=values[21],
+        shape=values[22],
+        head=values[23],
+    )
+
+
+NUMBER = 24
+"""Where the thread's inner number stands in those columns."""
+
+
+def columns_of(row: Row) -> tuple[Any, ...]:
+    """The columns of a new row, as ``threads.sql`` inserts them."""
+    version = row.version
+    return (
+        row.thread,
+        row.agent,
+        version.counter,
+        version.commit_id,
+        row.owner,
+        row.user_id,
+        row.context,
+        row.tier,
+        row.purpose,
+        row.root,
+        row.parent,
+        row.lineage,
+        row.state,
+        row.owes,
+        row.waits,
+        row.attempt,
+        row.not_before,
+        row.created,
+        row.updated,
+        row.title,
+        row.trace,
+        row.length,
+        row.shape,
+        row.head,
+    )
+
+
+def advance_of(commit: Commit) -> tuple[Any, ...]:
+    """What a commit changes in the row, and its guard."""
+    row, base = commit.row, commit.base
+    return (
+        commit.commit_id,
+        row.context,
+        row.tier,
+        row.state,
+        row.owes,
+        row.waits,
+        row.attempt,
+        row.not_before,
+        row.updated,
+        row.title,
+        row.trace,
+        row.length,
+        row.shape,
+        row.head,
+        commit.thread,
+        base.counter,
+        base.commit_id,
+    )
+
+
+def fixed_of(row: Row) -> tuple[Any, ...]:
+    """The columns that hardly ever change; left alone where they are as before, for their indexes' sake."""
+    return (row.agent, row.owner, row.user_id, row.purpose, row.root, row.parent, row.lineage, row.created)

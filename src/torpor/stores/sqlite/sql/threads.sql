@@ -1,0 +1,89 @@
+-- name: columns
+thread, agent, counter, commit_id, owner, user_id, context, tier, purpose, root, parent, lineage, state,
+owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, number
+
+-- name: add
+INSERT INTO threads (
+    thread, agent, counter, commit_id, owner, user_id, context, tier, purpose, root, parent, lineage, state,
+    owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (thread) DO NOTHING
+
+-- name: one
+SELECT $columns
+FROM threads WHERE thread = ?
+
+-- name: address
+SELECT number, agent, owner, tier FROM threads WHERE thread = ?
+
+-- name: number
+SELECT number FROM threads WHERE thread = ?
+
+-- name: version
+SELECT counter, commit_id FROM threads WHERE thread = ?
+
+-- name: advance
+UPDATE threads SET
+    counter = counter + 1, commit_id = ?, context = ?, tier = ?, state = ?, owes = ?, waits = ?, attempt = ?,
+    not_before = ?, updated = ?, title = ?, trace = ?, length = ?, shape = ?, head = ?
+WHERE thread = ? AND counter = ? AND commit_id = ?
+RETURNING number, agent, owner, user_id, purpose, root, parent, lineage, created
+
+-- name: rewrite
+UPDATE threads SET
+    agent = ?, owner = ?, user_id = ?, purpose = ?, root = ?, parent = ?, lineage = ?, created = ?
+WHERE number = ?
+
+-- name: postpone
+UPDATE threads SET attempt = ?, not_before = ? WHERE thread = ? AND counter = ? AND commit_id = ?
+
+-- name: list_all
+SELECT $columns
+FROM threads
+WHERE thread > :after AND (:state IS NULL OR state = :state)
+ORDER BY thread LIMIT :limit
+
+-- name: list_of_owner
+SELECT $columns
+FROM threads
+WHERE owner = :owner AND thread > :after
+    AND (:state IS NULL OR state = :state) AND (:agent IS NULL OR agent = :agent)
+ORDER BY thread LIMIT :limit
+
+-- name: list_of_agent
+SELECT $columns
+FROM threads
+WHERE agent = :agent AND thread > :after AND (:state IS NULL OR state = :state)
+ORDER BY thread LIMIT :limit
+
+-- name: list_not_open
+SELECT $columns
+FROM threads
+WHERE state = :state AND state <> 'open' AND thread > :after AND (:agent IS NULL OR agent = :agent)
+ORDER BY thread LIMIT :limit
+
+-- name: stranded
+WITH found (number, since) AS (
+    SELECT inbox.thread, max(inbox.due, inbox.arrived)
+    FROM inbox INDEXED BY inbox_open
+    WHERE inbox.absorbed_at IS NULL AND inbox.due <= :now
+        AND (SELECT state FROM threads WHERE threads.number = inbox.thread) <> 'closed'
+    UNION ALL
+    SELECT outbox.thread, max(outbox.not_before, outbox.claimed_until, outbox.created)
+    FROM outbox
+    WHERE outbox.not_before <= :now AND outbox.claimed_until <= :now
+    UNION ALL
+    SELECT threads.number, max(threads.not_before, threads.updated)
+    FROM threads INDEXED BY threads_owing
+    WHERE threads.owes AND threads.not_before <= :now
+),
+first (number, since) AS (SELECT number, min(since) FROM found GROUP BY number ORDER BY 2 LIMIT :limit)
+SELECT $columns, first.since
+FROM first JOIN threads USING (number)
+ORDER BY first.since
+
+-- name: add_record
+INSERT INTO records (thread, body) VALUES (?, ?)
+
+-- name: records
+SELECT body FROM records WHERE thread = ? ORDER BY number LIMIT ?

@@ -1,0 +1,110 @@
+"""The ``Store`` port over a SQLite file."""
+
+import secrets
+from collections.abc import Sequence
+
+from torpor.core.errors import Refused
+from torpor.core.record import SliceRecord
+from torpor.core.signals import AnySignal
+from torpor.ports import Commit, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
+from torpor.stores.sqlite import reads, writes
+from torpor.stores.sqlite.database import Database
+from torpor.stores.sqlite.side import HEAVY, SqliteSide
+
+
+class SqliteStore(SqliteSide):
+    """Threads in a SQLite file; both ``Store`` and ``Side``. Closing it closes the ``Database``."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._holder = secrets.token_urlsafe(9)
+
+    async def create(self, row: Row, signals: Sequence[AnySignal] = ()) -> bool:
+        if any(signal.thread != row.thread for signal in signals):
+            raise Refused(f"A thread is created with signals to itself only; {row.thread} got others.")
+        now = self.database.now()
+        return await self.database.write(lambda connection: writes.create(connection, row, signals, now))
+
+    async def post(self, signals: Sequence[AnySignal]) -> list[Posted]:
+        now = self.database.now()
+        return await self.database.write(lambda connection: writes.post(connection, signals, now))
+
+    async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
+        now = self.database.now()
+        return self.database.read(lambda connection: reads.load(connection, thread, known, limit, now))
+
+    async def commit(self, commit: Commit) -> Version:
+        now, holder = self.database.now(), self._holder
+        heavy = sum([len(message.body) for message in commit.messages]) >= HEAVY
+        return await self.database.write(
+            lambda connection: writes.commit(connection, commit, now, holder), heavy=heavy
+        )
+
+    async def postpone(self, thread: str, base: Version, attempt: int, not_before: float) -> None:
+        await self.database.write(
+            lambda connection: writes.postpone(connection, thread, base, attempt, not_before)
+        )
+
+    async def claim(
+        self, thread: str, ids: Sequence[str], until: float, *, holder: str = ""
+    ) -> list[OutboxRow]:
+        claimer: dict[str, str | float] = {
+            "until": until,
+            "holder": holder or self._holder,
+            "now": self.database.now(),
+        }
+        return await self.database.write(lambda connection: writes.claim(connection, thread, ids, claimer))
+
+    async def delivered(self, thread: str, ids: Sequence[str]) -> None:
+        await self.database.write(lambda connection: writes.delivered(connection, thread, ids))
+
+    async def release(self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "") -> None:
+        releaser: dict[str, str | float] = {
+            "not_before": not_before,
+            "holder": holder or self._holder,
+            "now": self.database.now(),
+        }
+        await self.database.write(lambda connection: writes.release(connection, thread, ids, releaser))
+
+    async def read(self, thread: str, after: int = 0, limit: int = 1000) -> list[StoredMessage]:
+        return self.database.read(lambda connection: reads.read(connection, thread, after, limit))
+
+    async def row(self, thread: str) -> Row | None:
+        return self.database.read(lambda connection: reads.one(connection, thread))
+
+    async def inbox(self, thread: str) -> list[AnySignal]:
+        return self.database.read(lambda connection: reads.inbox(connection, thread))
+
+    async def threads(
+        self,
+        *,
+        owner: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[Row]:
+        given = {"owner": owner, "agent": agent, "state": state, "after": after, "limit": limit}
+        return await self.database.listing(lambda connection: reads.threads(connection, given))
+
+    async def stranded(self, limit: int = 1000) -> list[tuple[Row, float]]:
+        now = self.database.now()
+        return await self.database.listing(lambda connection: reads.stranded(connection, now, limit))
+
+    async def note(self, record: SliceRecord) -> None:
+        await self.database.write(lambda connection: writes.note(connection, record))
+
+    async def records(self, thread: str, limit: int = 1000) -> list[SliceRecord]:
+        return await self.database.listing(lambda connection: reads.records(connection, thread, limit))
+
+    async def outcome(self, thread: str, signal: str) -> str | None:
+        return self.database.read(lambda connection: reads.outcome(connection, thread, signal))
+
+    async def prune(self, before: float) -> int:
+        return await self.database.write(lambda connection: writes.prune(connection, before), heavy=True)
+
+    async def now(self) -> float:
+        return self.database.now()
+
+    async def close(self) -> None:
+        await self.database.close()

@@ -1,0 +1,243 @@
+"""One writer for many callers: what they ask for at once becomes durable in one transaction.
+
+Statements run on the event loop, where nobody contends for the interpreter; the commit, which waits for the
+disk, runs in a thread of its own. Where another process holds the file, or an operation moves many bytes,
+the whole transaction runs in the thread.
+"""
+
+import asyncio
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+from torpor.core.errors import TorporError
+from torpor.stores.sqlite.faults import busy, fault
+
+T = TypeVar("T")
+Operation = Callable[[sqlite3.Connection], T]
+
+TOGETHER = 256
+"""Operations in one transaction, at most: it bounds how long the loop is kept."""
+
+PATIENCE = 30.0
+"""Seconds to wait for other processes' transactions."""
+
+
+class Job:
+    """An operation and who waits for it."""
+
+    __slots__ = ("error", "future", "heavy", "operation", "value")
+
+    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any] | None, heavy: bool) -> None:
+        self.operation = operation
+        self.future = future
+        self.heavy = heavy
+        self.value: Any = None
+        self.error: Exception | None = None
+
+    def run(self, connection: sqlite3.Connection) -> None:
+        """Do it; its failure undoes nothing but itself."""
+        if self.future is not None and self.future.cancelled():
+            return
+        connection.execute("SAVEPOINT one")
+        try:
+            self.value = self.operation(connection)
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller, who is told
+            self.error = error
+            connection.execute("ROLLBACK TO one")
+        connection.execute("RELEASE one")
+
+    def tell(self, failure: Exception | None) -> None:
+        """Give the caller what came of it."""
+        future = self.future
+        if future is None or future.done():
+            return
+        error = failure or self.error
+        if error is None:
+            future.set_result(self.value)
+        else:
+            future.set_exception(error)
+
+
+class Writer(Protocol):
+    """Runs operations, each wholly or not at all."""
+
+    async def write(self, operation: Operation[T], *, heavy: bool = False) -> T:
+        """What the operation gives, once it is durable."""
+
+    async def close(self) -> None:
+        """Finish what was begun and let go."""
+
+
+class InlineWriter:
+    """One transaction an operation, in the caller's own thread: always the same order."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self._connection = connection
+        self._path = path
+
+    async def write(self, operation: Operation[T], *, heavy: bool = False) -> T:  # noqa: ARG002
+        job = Job(operation, None, heavy=False)
+        failure = transact(self._connection, self._path, [job])
+        if error := failure or job.error:
+            raise error
+        value: T = job.value
+        return value
+
+    async def close(self) -> None:
+        self._connection.close()
+
+
+class GroupWriter:
+    """Gathers what is asked for while a transaction is being committed into the next one."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self._connection = connection
+        self._path = path
+        self._asked: list[Job] = []
+        self._busy = False
+        self._thread = _Thread()
+        self._idle: asyncio.Future[None] | None = None
+
+    async def write(self, operation: Operation[T], *, heavy: bool = False) -> T:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._asked.append(Job(operation, future, heavy))
+        if not self._busy:
+            self._busy = True
+            loop.call_soon(self._begin, loop)
+        return await future
+
+    async def close(self) -> None:
+        if self._busy:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
+        self._thread.stop()
+        self._connection.close()
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        jobs, self._asked = self._asked[:TOGETHER], self._asked[TOGETHER:]
+        if any(job.heavy for job in jobs) or not self._entered():
+            self._thread.run(loop, lambda: transact(self._connection, self._path, jobs), self._end, jobs)
+            return
+        changes = self._connection.total_changes
+        failure = run_all(self._connection, self._path, jobs)
+        if failure or self._connection.total_changes == changes:
+            self._end(loop, jobs, failure or finish(self._connection, self._path))
+        else:
+            self._thread.run(loop, lambda: finish(self._connection, self._path), self._end, jobs)
+
+    def _entered(self) -> bool:
+        """Whether the write lock was free."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error:
+            return False
+        return True
+
+    def _end(self, loop: asyncio.AbstractEventLoop, jobs: list[Job], failure: Exception | None) -> None:
+        for job in jobs:
+            job.tell(failure)
+        if self._asked:
+            loop.call_soon(self._begin, loop)
+            return
+        self._busy = False
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+
+class _Thread:
+    """Runs one thing after another beside the event loop; begins with the first."""
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def run(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Callable[[], Exception | None],
+        then: Callable[[asyncio.AbstractEventLoop, list[Job], Exception | None], None],
+        jobs: list[Job],
+    ) -> None:
+        """Do ``work`` there and then ``then`` on the loop."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="torpor-writer", daemon=True)
+            self._thread.start()
+        self._tasks.put(lambda: _report(loop, then, jobs, work()))
+
+    def stop(self) -> None:
+        if self._thread is not None:
+            self._tasks.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _serve(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            task()
+
+
+def _report(
+    loop: asyncio.AbstractEventLoop,
+    then: Callable[[asyncio.AbstractEventLoop, list[Job], Exception | None], None],
+    jobs: list[Job],
+    failure: Exception | None,
+) -> None:
+    try:
+        loop.call_soon_threadsafe(then, loop, jobs, failure)
+    except RuntimeError:  # the loop has ended; nobody waits any more
+        return
+
+
+def transact(connection: sqlite3.Connection, path: str, jobs: list[Job]) -> Exception | None:
+    """A whole transaction. Gives what made all of it fail, if anything did."""
+    try:
+        enter(connection)
+    except sqlite3.Error as error:
+        return fault(error, path)
+    return run_all(connection, path, jobs) or finish(connection, path)
+
+
+def enter(connection: sqlite3.Connection) -> None:
+    """Begin to write, waiting for other processes. Raises SQLite's own error when patience ends."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            if not busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(random.uniform(0.0005, 0.005))  # noqa: S311 - spreads processes, guards nothing
+        else:
+            return
+
+
+def run_all(connection: sqlite3.Connection, path: str, jobs: list[Job]) -> Exception | None:
+    """Run the operations inside the open transaction."""
+    try:
+        for job in jobs:
+            job.run(connection)
+            if isinstance(job.error, sqlite3.Error):
+                job.error = fault(job.error, path)
+    except sqlite3.Error as error:
+        return _undone(connection, error, path)
+    return None
+
+
+def finish(connection: sqlite3.Connection, path: str) -> Exception | None:
+    """Make the open transaction durable; a failure undoes all of it."""
+    try:
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        return _undone(connection, error, path)
+    return None
+
+
+def _undone(connection: sqlite3.Connection, error: sqlite3.Error, path: str) -> TorporError:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+    return fault(error, path)

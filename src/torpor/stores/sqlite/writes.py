@@ -1,0 +1,179 @@
+"""What the store writes: each function is one operation inside the writer's transaction."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from torpor.core.codec import decode_effect, encode
+from torpor.core.effects import Effect
+from torpor.core.errors import Conflict, Refused
+from torpor.core.record import SliceRecord
+from torpor.core.signals import AnySignal
+from torpor.ports import Commit, OutboxRow, Posted, Row, Version
+from torpor.stores.sqlite.rows import advance_of, columns_of, fixed_of
+from torpor.stores.sqlite.statements import statements
+
+_THREADS = statements(__package__, "sql/threads.sql")
+_HISTORY = statements(__package__, "sql/history.sql")
+_INBOX = statements(__package__, "sql/inbox.sql")
+_OUTBOX = statements(__package__, "sql/outbox.sql")
+
+_ADD_THREAD, _ADDRESS, _NUMBER = _THREADS["add"], _THREADS["address"], _THREADS["number"]
+_ADVANCE, _REWRITE, _VERSION = _THREADS["advance"], _THREADS["rewrite"], _THREADS["version"]
+_POSTPONE, _ADD_RECORD = _THREADS["postpone"], _THREADS["add_record"]
+_ADD_MESSAGE = _HISTORY["add"]
+_ADD_SIGNAL, _ABSORB, _CANCEL, _PRUNE = _INBOX["add"], _INBOX["absorb"], _INBOX["cancel"], _INBOX["prune"]
+_ADD_EFFECT, _CLAIM, _DELIVERED, _RELEASE = (
+    _OUTBOX["add"],
+    _OUTBOX["claim"],
+    _OUTBOX["delivered"],
+    _OUTBOX["release"],
+)
+
+UNKNOWN = Posted("unknown")
+
+
+def number_of(connection: sqlite3.Connection, thread: str) -> int:
+    """The inner number of a thread. ``Refused`` if there is none of that id."""
+    found = connection.execute(_NUMBER, (thread,)).fetchone()
+    if found is None:
+        raise Refused(f"There is no thread {thread!r} in this store.")
+    number: int = found[0]
+    return number
+
+
+def create(connection: sqlite3.Connection, row: Row, signals: Sequence[AnySignal], now: float) -> bool:
+    """Add a thread with its first signals, unless it exists."""
+    added = connection.execute(_ADD_THREAD, columns_of(row))
+    if not added.rowcount:
+        return False
+    number = added.lastrowid
+    connection.executemany(_ADD_SIGNAL, [_signal(number, signal, now) for signal in signals])
+    return True
+
+
+def post(connection: sqlite3.Connection, signals: Sequence[AnySignal], now: float) -> list[Posted]:
+    """Put signals into their threads' inboxes, each once."""
+    known: dict[str, tuple[int, str, str, str] | None] = {}
+    posted = []
+    for signal in signals:
+        if signal.thread not in known:
+            known[signal.thread] = connection.execute(_ADDRESS, (signal.thread,)).fetchone()
+        address = known[signal.thread]
+        if address is None:
+            posted.append(UNKNOWN)
+            continue
+        number, agent, owner, tier = address
+        added = connection.execute(_ADD_SIGNAL, _signal(number, signal, now)).rowcount
+        posted.append(Posted("new" if added else "repeat", agent, owner, tier))
+    return posted
+
+
+def _signal(
+    number: int | None, signal: AnySignal, now: float
+) -> tuple[int | None, str, str, float, float, bytes]:
+    kind = str(signal.__struct_config__.tag)
+    return number, signal.id, kind, signal.due, now, encode(signal)
+
+
+def commit(connection: sqlite3.Connection, change: Commit, now: float, holder: str) -> Version:
+    """Write a slice, guarded by the version it read."""
+    fixed = connection.execute(_ADVANCE, advance_of(change)).fetchone()
+    if fixed is None:
+        return _repeated(connection, change)
+    number: int = fixed[0]
+    if fixed[1:] != (expected := fixed_of(change.row)):
+        connection.execute(_REWRITE, (*expected, number))
+    _append(connection, number, change)
+    _settle(connection, number, change, now)
+    if change.effects:
+        holder = change.holder or holder
+        connection.executemany(
+            _ADD_EFFECT,
+            [_effect(number, effect, change.claimed_until, holder, now) for effect in change.effects],
+        )
+    if change.record is not None:
+        connection.execute(_ADD_RECORD, (number, encode(change.record)))
+    return Version(change.base.counter + 1, change.commit_id)
+
+
+def _repeated(connection: sqlite3.Connection, change: Commit) -> Version:
+    found = connection.execute(_VERSION, (change.thread,)).fetchone()
+    if found is None:
+        raise Refused(f"There is no thread {change.thread!r} in this store.")
+    if found[1] != change.commit_id:
+        raise Conflict(f"Thread {change.thread} has moved on to version {found[0]}.")
+    return Version(found[0], found[1])
+
+
+def _append(connection: sqlite3.Connection, number: int, change: Commit) -> None:
+    try:
+        for message in change.messages:
+            connection.execute(_ADD_MESSAGE, (number, message.position, message.body))
+    except sqlite3.IntegrityError as error:
+        raise Conflict(f"Thread {change.thread} already has a message at such a position.") from error
+
+
+def _settle(connection: sqlite3.Connection, number: int, change: Commit, now: float) -> None:
+    for signal, outcome in change.absorbed.items():
+        connection.execute(_ABSORB, (now, outcome, number, signal))
+    for timer in change.cancelled:
+        connection.execute(_CANCEL, (number, timer))
+    for due in change.timers:
+        connection.execute(_ADD_SIGNAL, _signal(number, due, now))
+
+
+def _effect(
+    number: int, effect: Effect, claimed_until: float, holder: str, now: float
+) -> tuple[int, str, int, float, str, float, bytes]:
+    claimed = claimed_until > 0
+    return number, effect.id, int(claimed), claimed_until, holder if claimed else "", now, encode(effect)
+
+
+def postpone(
+    connection: sqlite3.Connection, thread: str, base: Version, attempt: int, not_before: float
+) -> None:
+    """Note a failed try on the row, if the thread is still where it was."""
+    connection.execute(_POSTPONE, (attempt, not_before, thread, base.counter, base.commit_id))
+
+
+def claim(
+    connection: sqlite3.Connection, thread: str, ids: Sequence[str], claimer: dict[str, str | float]
+) -> list[OutboxRow]:
+    """Take or renew effects; those that the claimer (``until``, ``holder``, ``now``) has now."""
+    given = {**claimer, "thread": number_of(connection, thread)}
+    held: list[OutboxRow] = []
+    for id in ids:
+        held.extend(
+            outbox_row(values) for values in connection.execute(_CLAIM, {**given, "id": id}).fetchall()
+        )
+    return held
+
+
+def outbox_row(values: tuple[bytes, int, float, float]) -> OutboxRow:
+    """An outbox row from the columns that ``outbox.sql`` gives."""
+    body, attempt, not_before, claimed_until = values
+    return OutboxRow(decode_effect(body), attempt, not_before, claimed_until)
+
+
+def delivered(connection: sqlite3.Connection, thread: str, ids: Sequence[str]) -> None:
+    """Take acknowledged effects out."""
+    number = number_of(connection, thread)
+    connection.executemany(_DELIVERED, [(number, id) for id in ids])
+
+
+def release(
+    connection: sqlite3.Connection, thread: str, ids: Sequence[str], releaser: dict[str, str | float]
+) -> None:
+    """Give effects back (``not_before``, ``holder``, ``now``), if nobody else has taken them meanwhile."""
+    given = {**releaser, "thread": number_of(connection, thread)}
+    connection.executemany(_RELEASE, [{**given, "id": id} for id in ids])
+
+
+def note(connection: sqlite3.Connection, record: SliceRecord) -> None:
+    """Append the record of a slice that committed nothing."""
+    connection.execute(_ADD_RECORD, (number_of(connection, record.thread), encode(record)))
+
+
+def prune(connection: sqlite3.Connection, before: float) -> int:
+    """Forget signals absorbed before an instant."""
+    return connection.execute(_PRUNE, {"before": before}).rowcount
