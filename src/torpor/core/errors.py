@@ -9,6 +9,18 @@ class Refused(TorporError):
     """The caller is wrong. Nothing was changed; repeating the same call cannot help."""
 
 
+class ModelRefused(Refused):
+    """A model's provider will not answer this request, however often it is asked.
+
+    ``kind`` says who can cure it: ``quota`` (money or limits), ``auth`` (the key), ``context`` (the request is
+    too long), ``content`` (a filter), or ``request`` (anything else about it).
+    """
+
+    def __init__(self, text: str, *, kind: str = "request") -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
 class Conflict(TorporError):
     """A race was lost: another slice committed first. Forget what was decided and yield."""
 

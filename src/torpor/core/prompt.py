@@ -43,6 +43,7 @@ ASIDE = "[Something that came here was set aside after a failure and is not show
 RUNNING = "Still running. Its result will come as an event."
 MISSING = "No result was recorded for this call."
 EMPTY = "(empty result)"
+BLANK = "(no text)"
 ARGUMENTS_SHOWN = 100_000
 """Characters of a call's arguments that are sent back to the model."""
 
@@ -152,7 +153,7 @@ class Projection:
         if isinstance(message, Happened):
             return _event(position, message)
         assert isinstance(message, Said)
-        return InputItem(message.at, _clean(message.parts))
+        return InputItem(message.at, _clean(message.parts) or (Text(BLANK),))
 
     def _late(self, position: int, result: Result) -> InjectedItem:
         call = self._names.get(result.call, Call(result.call, "unknown"))

@@ -75,6 +75,15 @@ class Gathering:
                 )
         return parts
 
+    @property
+    def begun(self) -> bool:
+        """Something has come."""
+        return bool(self._parts)
+
+    def so_far(self) -> tuple[RawPart, ...]:
+        """All parts as they stand, finished or not: for watchers."""
+        return tuple(part.finished() for part in self._parts)
+
     def cut(self) -> tuple[RawPart, ...]:
         """What may stay of a stream that a person cut short: visible text and complete calls.
 

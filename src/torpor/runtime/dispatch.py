@@ -1,0 +1,260 @@
+"""Effects after the commit: performed while claimed, acknowledged when done, repeated after a crash.
+
+Functions run in tasks outside any slice, with a cap of their own; so do invocations over the network. Nothing
+here waits for a tool server's answer: that comes as a callback.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from torpor.core.effects import Cancel, Invoke, Notify
+from torpor.core.errors import Refused, TorporError, Unavailable
+from torpor.core.messages import By, Text
+from torpor.core.retry import backoff
+from torpor.core.signals import Finished
+from torpor.core.thread import GIVES_UP, OpenCall
+from torpor.core.tiers import start_by
+from torpor.ports import Clock, OutboxRow, Queue, Ring, Row, Store
+from torpor.runtime.ids import Ids
+from torpor.runtime.roster import CallContext, FunctionResult, Roster
+
+RUNS = 5
+"""How often a function that is safe or keyed is started in all."""
+SENDINGS = 8
+"""How often an invocation is sent in all: with backoff, about a minute."""
+FUNCTIONS = 32
+SENDERS = 64
+CLAIM_SECONDS = 30.0
+
+
+class Courier(Protocol):
+    """The way to tool servers for one call at a time."""
+
+    async def invoke(self, row: Row, effect: Invoke) -> None:
+        """Hand a call over once. ``Refused`` and ``Unavailable`` as the transport says."""
+
+    async def cancel(self, row: Row, call: str, servers: tuple[str, ...]) -> None:
+        """Tell servers that a call is no longer wanted; best effort."""
+
+    async def closed(self, row: Row, servers: tuple[str, ...]) -> None:
+        """Tell servers that a thread is closed; best effort."""
+
+
+class Dispatcher:
+    """Performs the effects of one process."""
+
+    def __init__(
+        self, store: Store, queue: Queue, roster: Roster, courier: Courier, clock: Clock, ids: Ids
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._roster = roster
+        self._courier = courier
+        self._clock = clock
+        self._ids = ids
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._held: dict[str, tuple[str, str]] = {}
+        self._functions = asyncio.Semaphore(FUNCTIONS)
+        self._senders = asyncio.Semaphore(SENDERS)
+        self._renewal: asyncio.Task[None] | None = None
+
+    @property
+    def busy(self) -> int:
+        """How many effects are being performed."""
+        return len(self._tasks)
+
+    def start(self, row: Row, effects: list[OutboxRow]) -> None:
+        """Begin to perform effects that this process has claimed."""
+        for held in effects:
+            self._begin(row, held)
+        if self._renewal is None and self._tasks:
+            self._renewal = asyncio.create_task(self._renew())
+
+    async def resume(
+        self, row: Row, leftovers: tuple[OutboxRow, ...], wanted: Mapping[str, OpenCall]
+    ) -> None:
+        """Take up effects that nobody holds; what is no longer wanted is acknowledged unsent."""
+        unwanted = [left.effect.id for left in leftovers if not _is_wanted(left, wanted)]
+        if unwanted:
+            await self._store.delivered(row.thread, unwanted)
+        ids = [left.effect.id for left in leftovers if left.effect.id not in unwanted]
+        if ids:
+            until = await self._store.now() + CLAIM_SECONDS
+            self.start(row, await self._store.claim(row.thread, ids, until))
+
+    async def drain(self, seconds: float) -> None:
+        """Let what runs come to its end for a while; then cancel it and give it back."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=seconds)
+        for task in list(self._tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.gather(self._renewal, return_exceptions=True)
+            self._renewal = None
+
+    def _begin(self, row: Row, held: OutboxRow) -> None:
+        id = f"{row.thread}/{held.effect.id}"
+        if id in self._tasks:
+            return
+        self._held[id] = (row.thread, held.effect.id)
+        task = asyncio.create_task(self._perform(row, held))
+        self._tasks[id] = task
+        task.add_done_callback(lambda _: self._ended(id))
+
+    def _ended(self, id: str) -> None:
+        self._tasks.pop(id, None)
+        self._held.pop(id, None)
+
+    async def _perform(self, row: Row, held: OutboxRow) -> None:
+        effect = held.effect
+        try:
+            if isinstance(effect, Invoke):
+                await self._invoke(row, effect, held.attempt)
+            else:
+                await self._tell(row, effect)
+        except TorporError:
+            # The claim runs out and the sweep finds the effect again: nothing is lost by letting go here.
+            return
+
+    async def _tell(self, row: Row, effect: Cancel | Notify) -> None:
+        servers = self._servers(row.agent)
+        if isinstance(effect, Notify):
+            await self._courier.closed(row, servers)
+            await self._store.delivered(row.thread, [effect.id])
+            return
+        await self._store.delivered(row.thread, [f"{effect.call}/invoke"])
+        running = self._tasks.get(f"{row.thread}/{effect.call}/invoke")
+        if running is not None:
+            running.cancel()
+        await self._courier.cancel(row, effect.call, servers)
+        await self._store.delivered(row.thread, [effect.id])
+
+    def _servers(self, agent: str) -> tuple[str, ...]:
+        member = self._roster.get(agent)
+        return member.servers if member else ()
+
+    async def _invoke(self, row: Row, effect: Invoke, attempt: int) -> None:
+        if attempt > 1 and effect.repeat not in ("safe", "keyed"):
+            await self._finish(row, effect, _unknown(effect))
+        elif effect.server:
+            async with self._senders:
+                await self._send(row, effect, attempt)
+        elif attempt > RUNS:
+            await self._finish(row, effect, _unknown(effect))
+        else:
+            async with self._functions:
+                await self._run(row, effect, attempt)
+
+    async def _run(self, row: Row, effect: Invoke, attempt: int) -> None:
+        member = self._roster.get(row.agent)
+        function = member.functions.get(effect.name) if member else None
+        if function is None:
+            await self._store.release(row.thread, [effect.id], await self._store.now() + CLAIM_SECONDS)
+            return
+        context = CallContext(row.thread, effect.call, row.agent, row.user_id, row.context, attempt)
+        try:
+            result = await function.run(context, msgspec.json.decode(effect.arguments))
+        except asyncio.CancelledError:
+            await self._give_back(row, effect)
+            raise
+        await self._finish(row, effect, result)
+
+    async def _give_back(self, row: Row, effect: Invoke) -> None:
+        """This process is going down or the call was given up: another run may start at once, if any may."""
+        if effect.repeat in ("safe", "keyed"):
+            await self._store.release(row.thread, [effect.id], 0.0)
+            await self._ring(row, 0.0)
+        else:
+            await self._finish(row, effect, _unknown(effect))
+
+    async def _send(self, row: Row, effect: Invoke, attempt: int) -> None:
+        try:
+            await self._courier.invoke(row, effect)
+        except Refused as error:
+            await self._finish(row, effect, _undelivered(effect, str(error)))
+        except Unavailable as error:
+            await self._unsent(row, effect, attempt, error)
+        else:
+            await self._store.delivered(row.thread, [effect.id])
+
+    async def _unsent(self, row: Row, effect: Invoke, attempt: int, error: Unavailable) -> None:
+        if getattr(error, "ambiguous", False) and effect.repeat not in ("safe", "keyed"):
+            await self._finish(row, effect, _unknown(effect))
+        elif attempt >= SENDINGS:
+            await self._finish(row, effect, _undelivered(effect, str(error)))
+        else:
+            wait = max(backoff(attempt - 1, self._ids.jitter(), 0.5, 60.0), error.retry_after or 0.0)
+            again = await self._store.now() + wait
+            await self._store.release(row.thread, [effect.id], again)
+            await self._ring(row, again)
+
+    async def _finish(self, row: Row, effect: Invoke, result: FunctionResult) -> None:
+        cause = result.cause
+        signal = Finished(
+            thread=row.thread,
+            id=f"{effect.call}/{cause or 'result'}",
+            at=await self._store.now(),
+            by=By("runtime") if cause else By("tool", effect.name, "process"),
+            trace=effect.trace,
+            call=effect.call,
+            parts=result.parts,
+            is_error=result.is_error,
+            cause=cause,
+            handle=result.handle,
+            size=result.size,
+        )
+        await self._store.post([signal])
+        await self._ring(row, signal.at)
+        await self._store.delivered(row.thread, [effect.id])
+
+    async def _ring(self, row: Row, at: float) -> None:
+        await self._queue.ring(
+            [Ring(row.thread, start_by(row.tier, at), at, tier=row.tier, owner=row.owner, agent=row.agent)]
+        )
+
+    async def _renew(self) -> None:
+        """Renew the claims of all that runs; what is no longer ours to do is cancelled."""
+        while self._tasks:
+            await self._clock.sleep(CLAIM_SECONDS / 3)
+            by_thread: dict[str, list[str]] = {}
+            for thread, effect in self._held.values():
+                by_thread.setdefault(thread, []).append(effect)
+            for thread, effects in by_thread.items():
+                await self._renew_thread(thread, effects)
+        self._renewal = None
+
+    async def _renew_thread(self, thread: str, effects: list[str]) -> None:
+        try:
+            kept = await self._store.claim(thread, effects, await self._store.now() + CLAIM_SECONDS)
+        except Unavailable:
+            return
+        lost = set(effects) - {row.effect.id for row in kept}
+        for effect in lost:
+            task = self._tasks.get(f"{thread}/{effect}")
+            if task is not None:
+                task.cancel()
+
+
+def _is_wanted(left: OutboxRow, wanted: Mapping[str, OpenCall]) -> bool:
+    if not isinstance(left.effect, Invoke):
+        return True
+    call = wanted.get(left.effect.call)
+    return call is not None and call.given_up not in GIVES_UP
+
+
+def _unknown(effect: Invoke) -> FunctionResult:
+    text = (
+        f"Error: {effect.name} was started and its outcome is unknown: it may or may not have taken effect. "
+        "It was not run again."
+    )
+    return FunctionResult((Text(text),), is_error=True, cause="unknown")
+
+
+def _undelivered(effect: Invoke, why: str) -> FunctionResult:
+    text = f"Error: {effect.name} could not be handed to its tool server, so it did not run. {why}"
+    return FunctionResult((Text(text),), is_error=True, cause="undelivered")

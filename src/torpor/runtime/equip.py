@@ -1,0 +1,86 @@
+"""Tool servers of a thread: discovered once per root thread, kept as a blob, and used as recorded.
+
+A server that is away when a thread first needs it is waited for, by rings, up to ``PATIENCE`` seconds; then
+the thread goes on without it, visibly, and looks again at the start of each exchange.
+"""
+
+from hashlib import sha256
+from typing import Protocol
+
+from torpor.core.definition import Definition
+from torpor.core.errors import Broken, Refused, Unavailable
+from torpor.core.messages import Equipped, Noted
+from torpor.core.step import Step
+from torpor.core.thread import Head
+from torpor.ports import Side
+from torpor.runtime.roster import Member
+
+PATIENCE = 30.0
+
+
+class Discovery(Protocol):
+    """The way to a tool server's manifest."""
+
+    async def manifest(self, server: str) -> bytes:
+        """The manifest, fetched and found valid. ``Refused`` if it is not; ``Unavailable`` if it did not come."""
+
+
+class Equipment:
+    """Manifests by hash, and how threads come by them."""
+
+    def __init__(self, side: Side, discovery: Discovery, patience: float = PATIENCE) -> None:
+        self._side = side
+        self._discovery = discovery
+        self._patience = patience
+        self._manifests: dict[str, bytes] = {}
+
+    async def definition(self, member: Member, thread: str, head: Head) -> Definition:
+        """The agent with the tools that this thread has recorded."""
+        if not member.servers:
+            return member.definition({})
+        manifests: dict[str, bytes] = {}
+        for server in member.servers:
+            recorded = head.toolsets.get(server)
+            if recorded:
+                manifests[server] = await self._manifest(thread, recorded)
+        return member.definition(manifests)
+
+    async def _manifest(self, thread: str, hash: str) -> bytes:
+        known = self._manifests.get(hash)
+        if known is None:
+            known = await self._side.get_blob(thread, hash)
+            if known is None:
+                raise Broken(f"The manifest {hash[:12]} that the thread uses is not in the store.")
+            self._manifests[hash] = known
+        return known
+
+    async def equip(self, member: Member, step: Step) -> float:
+        """Record what is missing. Above 0: wait, and look again at that instant."""
+        again = 0.0
+        for server in member.servers:
+            recorded = step.head.toolsets.get(server)
+            if recorded is None or (not recorded and step.head.exchange.completions == 0):
+                again = max(again, await self._look(step, server, first=recorded is None))
+        return again
+
+    async def _look(self, step: Step, server: str, *, first: bool) -> float:
+        try:
+            body = await self._discovery.manifest(server)
+        except Refused as error:
+            self._go_without(step, server, str(error), first=first)
+            return 0.0
+        except Unavailable as error:
+            waited = step.now - step.head.exchange.since
+            if first and waited < self._patience:
+                return step.now + max(1.0, waited)
+            self._go_without(step, server, str(error), first=first)
+            return 0.0
+        hash = sha256(body).hexdigest()
+        self._manifests[hash] = body
+        await self._side.put_blob(step.thread, hash, body)
+        step.add(Noted(step.now, Equipped(server, hash), step.trace))
+        return 0.0
+
+    def _go_without(self, step: Step, server: str, reason: str, *, first: bool) -> None:
+        if first:
+            step.add(Noted(step.now, Equipped(server, "", reason), step.trace))

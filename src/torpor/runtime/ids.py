@@ -1,0 +1,28 @@
+"""Names that nobody has used before, from one source of randomness handed in at the edge."""
+
+from random import Random, SystemRandom
+
+ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class Ids:
+    """Mints ids of letters and digits. Seeded for simulations; otherwise seeded by the system."""
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._random = random or Random(SystemRandom().getrandbits(128))
+
+    def text(self, length: int) -> str:
+        """``length`` random characters."""
+        return "".join(self._random.choices(ALPHABET, k=length))
+
+    def thread(self) -> str:
+        """A thread id: 20 characters."""
+        return self.text(20)
+
+    def token(self) -> str:
+        """What a slice makes its call ids of: ``c``, 16 characters, ``-``."""
+        return f"c{self.text(16)}-"
+
+    def jitter(self) -> float:
+        """A number in [0, 1)."""
+        return self._random.random()

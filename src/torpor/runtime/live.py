@@ -1,0 +1,78 @@
+"""What watchers are told while things happen. Lossy: buffers are bounded, and the truth is in the store."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from torpor.core.messages import Text
+from torpor.core.turn import Gathering
+from torpor.ports import LiveEvent
+
+BUFFERED = 1_000
+
+
+class LocalLive:
+    """Fans events out to the watchers in this process."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, list[_Watcher]] = {}
+        self._running: dict[str, Gathering] = {}
+
+    def publish(self, thread: str, event: LiveEvent) -> None:
+        """Tell whoever watches; never waits, never fails."""
+        for watcher in self._watchers.get(thread, ()):
+            watcher.put(event)
+
+    def watched(self, thread: str) -> bool:
+        """Whether anybody watches the thread here."""
+        return thread in self._watchers
+
+    def started(self, thread: str, gathering: Gathering) -> None:
+        """A completion streams into ``gathering`` from now on; who connects later is shown it so far."""
+        self._running[thread] = gathering
+        self.publish(thread, LiveEvent("started"))
+
+    def ended(self, thread: str) -> None:
+        """That completion is over, committed or dropped."""
+        self._running.pop(thread, None)
+
+    async def follow(self, thread: str) -> AsyncIterator[LiveEvent]:
+        """What is published from now on, after a snapshot of the text that is being written."""
+        watcher = _Watcher()
+        self._watchers.setdefault(thread, []).append(watcher)
+        try:
+            for event in self._snapshot(thread):
+                yield event
+            while True:
+                yield await watcher.get()
+        finally:
+            self._leave(thread, watcher)
+
+    def _snapshot(self, thread: str) -> list[LiveEvent]:
+        gathering = self._running.get(thread)
+        if gathering is None:
+            return []
+        texts = [part.text for part in gathering.so_far() if isinstance(part, Text)]
+        return [LiveEvent("started"), LiveEvent("text", "\n".join(texts))]
+
+    def _leave(self, thread: str, watcher: "_Watcher") -> None:
+        watchers = self._watchers[thread]
+        watchers.remove(watcher)
+        if not watchers:
+            del self._watchers[thread]
+
+
+class _Watcher:
+    def __init__(self) -> None:
+        self._events: deque[LiveEvent] = deque(maxlen=BUFFERED)
+        self._news = asyncio.Event()
+
+    def put(self, event: LiveEvent) -> None:
+        self._events.append(event)
+        self._news.set()
+
+    async def get(self) -> LiveEvent:
+        while not self._events:
+            self._news.clear()
+            await self._news.wait()
+        return self._events.popleft()

@@ -1,0 +1,99 @@
+"""Agents as the runtime needs them, without knowing where their tools come from."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from torpor.core.definition import Definition
+from torpor.core.errors import Refused
+from torpor.core.messages import Part
+from torpor.core.prompt import Fixed
+from torpor.ports import Model
+
+
+class CallContext(msgspec.Struct, frozen=True):
+    """What a function tool is told of the call it serves."""
+
+    thread: str
+    call: str
+    agent: str = ""
+    user_id: str = ""
+    context: str = ""
+    attempt: int = 1
+    """Above 1: an earlier run of this call may have happened."""
+
+
+class FunctionResult(msgspec.Struct, frozen=True):
+    """What a function tool gave, ready to be stored."""
+
+    parts: tuple[Part, ...]
+    is_error: bool = False
+    handle: str = ""
+    size: int = 0
+    cause: str = ""
+    """Set where the runtime itself settles the call."""
+
+
+class Function(Protocol):
+    """A tool that runs in this process."""
+
+    async def run(self, context: CallContext, arguments: dict[str, Any]) -> FunctionResult:
+        """Run it; failures of the function itself are results, not exceptions."""
+
+
+class Member(Protocol):
+    """One agent: its model, its tools, and how to assemble them for a thread."""
+
+    name: str
+    model: Model
+    servers: tuple[str, ...]
+    """Base URLs of its tool servers."""
+    functions: Mapping[str, Function]
+    tier: str
+
+    def definition(self, manifests: Mapping[str, bytes]) -> Definition:
+        """The agent with the tools of these manifests; cheap when asked again for the same."""
+
+    def problems(self, manifests: Mapping[str, bytes]) -> Sequence[str]:
+        """What is wrong with its tools, in words: clashing names and the like."""
+
+
+class Outfit(msgspec.Struct, frozen=True, eq=False):
+    """A definition with what is the same in all its requests."""
+
+    definition: Definition
+    fixed: Fixed
+
+
+class Roster:
+    """The agents that this process knows, by name."""
+
+    def __init__(self, members: Sequence[Member] = ()) -> None:
+        self._members = {member.name: member for member in members}
+        self._outfits: dict[int, Outfit] = {}
+        if len(self._members) < len(members):
+            raise Refused("Two agents have the same name; each needs its own.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all agents known here."""
+        return tuple(self._members)
+
+    def get(self, name: str) -> Member | None:
+        """An agent by name, or None."""
+        return self._members.get(name)
+
+    def need(self, name: str) -> Member:
+        """An agent by name. ``Refused`` names those that are known."""
+        member = self._members.get(name)
+        if member is None:
+            raise Refused(f"No agent {name!r} is known here. Known: {', '.join(self._members) or 'none'}.")
+        return member
+
+    def outfit(self, definition: Definition) -> Outfit:
+        """The definition with its fixed parts hashed, once per definition."""
+        known = self._outfits.get(id(definition))
+        if known is None or known.definition is not definition:
+            known = self._outfits[id(definition)] = Outfit(definition, Fixed(definition))
+        return known

@@ -1,0 +1,355 @@
+"""Threads from outside: start, speak, ask what they wait for, watch. Each is a post and a ring, or a read."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from torpor.core.codec import decode_head, decode_message
+from torpor.core.errors import Refused
+from torpor.core.messages import By, Message, Part, Said, Text, Turn, Usage, text_of
+from torpor.core.signals import AnySignal, ClosedSignal, Nudged, SaidSignal, StoppedSignal
+from torpor.core.thread import Head
+from torpor.core.tiers import TIERS, not_before, start_by
+from torpor.core.turn import clean
+from torpor.ports import Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store
+from torpor.runtime.explain import Explanation, explain
+from torpor.runtime.ids import Ids
+from torpor.runtime.roster import Roster
+
+MODES = ("steer", "queue", "interrupt")
+TEXT_LIMIT = 1_000_000
+"""Characters of one person's message; longer ones are refused to their sender."""
+POLL = 0.2
+"""Seconds between looks at the store for what another process may have written."""
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What a sender holds: the signal's id, and the mode that was applied."""
+
+    signal: str
+    mode: str
+    repeat: bool = False
+    """It had been sent before; nothing was added."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What ended an exchange. ``usage`` is the exchange's sum since the text that was answered."""
+
+    text: str
+    usage: Usage
+    position: int
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One committed message with its position."""
+
+    position: int
+    message: Message
+
+
+class Threads:
+    """All that may be done to threads without running them."""
+
+    def __init__(
+        self, store: Store, side: Side, queue: Queue, live: Live, roster: Roster, clock: Clock, ids: Ids
+    ) -> None:
+        self.store = store
+        self.side = side
+        self.queue = queue
+        self.live = live
+        self.roster = roster
+        self.clock = clock
+        self.ids = ids
+
+    async def start(
+        self,
+        agent: str,
+        parts: Sequence[Part] = (),
+        *,
+        thread: str = "",
+        owner: str = "",
+        user_id: str = "",
+        context: str = "",
+        tier: str = "",
+        by: By = By("person"),
+        key: str = "",
+        known_only: bool = True,
+    ) -> tuple[Row, Receipt | None]:
+        """Create a thread, with its first words if there are any."""
+        member = self.roster.need(agent) if known_only else self.roster.get(agent)
+        chosen = _tier(tier or (member.tier if member else "realtime"))
+        now = await self.store.now()
+        id = thread or self.ids.thread()
+        row = Row(
+            thread=_thread_id(id), agent=agent, owner=owner, user_id=user_id, context=context, tier=chosen,
+            root=id, created=now, updated=now, title=_title(parts), trace=self.ids.text(32),
+        )  # fmt: skip
+        said = self._said(row, parts, "steer", by, key, now) if parts else None
+        if not await self.store.create(row, [said] if said else []) and not key:
+            raise Refused(f"There is a thread {id!r} already.")
+        if said:
+            await self._ring(row, now)
+        return row, Receipt(said.id, "steer") if said else None
+
+    async def say(
+        self,
+        thread: str,
+        parts: Sequence[Part],
+        *,
+        mode: str = "steer",
+        by: By = By("person"),
+        key: str = "",
+        tier: str = "",
+    ) -> Receipt:
+        """Speak to a thread; durable when this returns. The same key with the same words counts once."""
+        if mode not in MODES:
+            raise Refused(f"There is no mode {mode!r}. Modes: {', '.join(MODES)}.")
+        row = await self._open(thread)
+        now = await self.store.now()
+        signal = self._said(row, parts, mode, by, key, now, tier)
+        if key:
+            await self._same_words(thread, key, signal)
+        repeat = await self._post(row, signal, cut=mode == "interrupt", tier=tier)
+        self.live.publish(thread, LiveEvent("received", text_of(signal.parts)))
+        return Receipt(signal.id, mode, repeat)
+
+    async def stop(self, thread: str, by: By = By("person")) -> None:
+        """Cut what runs, settle its calls; only words or a nudge let it go on."""
+        await self._command(thread, StoppedSignal, "stop", by, cut=True)
+
+    async def close(self, thread: str, by: By = By("person")) -> None:
+        """End a thread for good."""
+        await self._command(thread, ClosedSignal, "close", by, cut=True)
+
+    async def nudge(self, thread: str, by: By = By("person")) -> None:
+        """Let a parked or stopped thread go on, or make a quiet one look again."""
+        await self._command(thread, Nudged, "nudge", by)
+
+    async def row(self, thread: str) -> Row:
+        """A thread's row. ``Refused`` if there is no such thread."""
+        row = await self.store.row(thread)
+        if row is None:
+            raise Refused(f"There is no thread {thread!r}.")
+        return row
+
+    async def head(self, thread: str) -> Head:
+        """A thread's head."""
+        row = await self.row(thread)
+        return decode_head(row.head, row.shape)
+
+    async def history(self, thread: str, after: int = 0, limit: int = 1_000_000) -> list[Entry]:
+        """Committed messages after a position."""
+        await self.row(thread)
+        return await self._read(thread, after, limit)
+
+    async def explain(self, thread: str) -> Explanation:
+        """What a thread waits for, and since when."""
+        row = await self.row(thread)
+        inbox = await self.store.inbox(thread)
+        return explain(
+            row, decode_head(row.head, row.shape), inbox, await self.store.now(), self.roster.names
+        )
+
+    async def reply(self, thread: str, *, to: Receipt | None, timeout: float | None) -> Reply:
+        """Wait for the first end of an exchange after some words: those of the receipt, else the last ones.
+
+        ``Refused`` if the thread is parked, stopped or closed before; ``TimeoutError`` says what it waits for.
+        """
+        signal = to.signal if to else await self._last_words(thread)
+        async with _Follower(self, thread) as news:
+            search = _Search(signal)
+            deadline = None if timeout is None else self.clock.now() + timeout
+            while True:
+                row = await self.row(thread)
+                reply = search.feed(await self._read(thread, search.position, 1_000_000))
+                if reply is not None:
+                    return reply
+                if row.state != "open" and search.found and not await self._has_work(thread):
+                    raise Refused(_ended(row, decode_head(row.head, row.shape)))
+                if deadline is not None and self.clock.now() >= deadline:
+                    raise TimeoutError(f"No reply yet. {(await self.explain(thread)).text}")
+                await news.wait(deadline)
+
+    async def committed(self, thread: str, after: int = 0) -> AsyncIterator[Entry | LiveEvent]:
+        """Committed messages after a position, then what comes, with live events between; for ever."""
+        await self.row(thread)
+        async with _Follower(self, thread) as news:
+            position = after
+            while True:
+                for entry in await self._read(thread, position, 500):
+                    position = entry.position
+                    yield entry
+                for event in await news.events():
+                    yield event
+
+    async def _read(self, thread: str, after: int, limit: int) -> list[Entry]:
+        stored = await self.store.read(thread, after, limit)
+        return [Entry(message.position, decode_message(message.body)) for message in stored]
+
+    async def _has_work(self, thread: str) -> bool:
+        return any(not signal.due for signal in await self.store.inbox(thread))
+
+    async def _last_words(self, thread: str) -> str:
+        waiting = [s.id for s in await self.store.inbox(thread) if isinstance(s, SaidSignal)]
+        if waiting:
+            return waiting[-1]
+        for entry in reversed(await self.history(thread)):
+            if isinstance(entry.message, Said):
+                return entry.message.signal
+        raise Refused("Nothing has been said to this thread yet, so there is nothing to reply to.")
+
+    async def _open(self, thread: str) -> Row:
+        row = await self.row(thread)
+        if row.state == "closed":
+            raise Refused(f"The thread {thread!r} is closed.")
+        return row
+
+    async def _command(
+        self,
+        thread: str,
+        kind: type[StoppedSignal | ClosedSignal | Nudged],
+        word: str,
+        by: By,
+        *,
+        cut: bool = False,
+    ) -> None:
+        row = await self.row(thread)
+        signal = kind(thread, f"{word}/{self.ids.text(12)}", await self.store.now(), by)
+        await self._post(row, signal, cut=cut)
+
+    def _said(
+        self, row: Row, parts: Sequence[Part], mode: str, by: By, key: str, now: float, tier: str = ""
+    ) -> SaidSignal:
+        kept = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in parts)
+        _check_words(kept)
+        id = f"said/{key or self.ids.text(16)}"
+        return SaidSignal(row.thread, id, now, by, tier=tier, trace=row.trace, parts=kept, mode=mode)
+
+    async def _same_words(self, thread: str, key: str, signal: SaidSignal) -> None:
+        body = sha256(msgspec.msgpack.encode((signal.parts, signal.mode))).digest()
+        if await self.side.put_new("said", f"{thread}/{key}", body) != body:
+            raise Refused(f"The idempotency key {key!r} was used before with other words.")
+
+    async def _post(self, row: Row, signal: AnySignal, *, cut: bool = False, tier: str = "") -> bool:
+        posted = (await self.store.post([signal]))[0]
+        await self._ring(row, signal.at, cut=cut, tier=tier)
+        return posted.outcome == "repeat"
+
+    async def _ring(self, row: Row, now: float, *, cut: bool = False, tier: str = "") -> None:
+        chosen = _tier(tier or row.tier)
+        by = start_by(chosen, now)
+        ring = Ring(row.thread, by, not_before(chosen, by), chosen, row.owner, row.agent, cut)
+        await self.queue.ring([ring])
+
+
+class _Search:
+    """Looks for the end of the exchange in which a signal's words were answered."""
+
+    def __init__(self, signal: str) -> None:
+        self.signal = signal
+        self.position = 0
+        self.found = 0
+        self.usage = Usage()
+
+    def feed(self, entries: list[Entry]) -> Reply | None:
+        for entry in entries:
+            self.position = entry.position
+            message = entry.message
+            if isinstance(message, Said) and message.signal == self.signal:
+                self.found = entry.position
+            elif isinstance(message, Turn) and self.found:
+                self.usage = _sum(self.usage, message.usage)
+                if message.end and message.upto >= self.found:
+                    return Reply(text_of(message.parts), self.usage, entry.position)
+        return None
+
+
+class _Follower:
+    """Wakes on live events of this process, and now and then for what other processes write."""
+
+    def __init__(self, threads: Threads, thread: str) -> None:
+        self._threads = threads
+        self._stream = threads.live.follow(thread)
+        self._next: asyncio.Task[LiveEvent] | None = None
+
+    async def __aenter__(self) -> "_Follower":
+        _ = self._arm()
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.gather(self._next, return_exceptions=True)
+        close = getattr(self._stream, "aclose", None)
+        if close is not None:
+            await close()
+
+    def _arm(self) -> asyncio.Task[LiveEvent]:
+        if self._next is None:
+            self._next = asyncio.ensure_future(anext(self._stream))
+        return self._next
+
+    async def wait(self, deadline: float | None) -> None:
+        """Wait for a commit, or a while."""
+        end = self._threads.clock.now() + POLL
+        until = end if deadline is None else min(end, deadline)
+        while (left := until - self._threads.clock.now()) > 0:
+            events = await self._gather(left)
+            if not events or any(event.kind in ("committed", "dropped") for event in events):
+                return
+
+    async def events(self) -> list[LiveEvent]:
+        """The events that came, waiting a while for the first."""
+        return await self._gather(POLL)
+
+    async def _gather(self, seconds: float) -> list[LiveEvent]:
+        done, _ = await asyncio.wait([self._arm()], timeout=seconds)
+        events: list[LiveEvent] = []
+        while done:
+            events.append(done.pop().result())
+            self._next = None
+            done, _ = await asyncio.wait([self._arm()], timeout=0)
+        return events
+
+
+def _sum(before: Usage, more: Usage | None) -> Usage:
+    if more is None:
+        return before
+    return Usage(
+        before.input + more.input,
+        before.cache_read + more.cache_read,
+        before.cache_write + more.cache_write,
+        before.output + more.output,
+        before.reasoning + more.reasoning,
+    )
+
+
+def _ended(row: Row, head: Head) -> str:
+    reason = f": {head.reason}" if head.reason else "."
+    return f"The thread is {row.state}{reason}"
+
+
+def _tier(name: str) -> str:
+    if name not in TIERS:
+        raise Refused(f"There is no tier {name!r}. Tiers: {', '.join(TIERS)}.")
+    return name
+
+
+def _thread_id(id: str) -> str:
+    if not 1 <= len(id) <= 64 or not id.isascii() or not all(c.isalnum() or c in "-_" for c in id):
+        raise Refused("A thread id is 1 to 64 letters, digits, '-' or '_'.")
+    return id
+
+
+def _title(parts: Sequence[Part]) -> str:
+    return " ".join(text_of(tuple(parts)).split())[:80]
+
+
+def _check_words(parts: tuple[Part, ...]) -> None:
+    if not parts or (all(isinstance(part, Text) for part in parts) and not text_of(parts).strip()):
+        raise Refused("There is nothing in this message: give some text, an image or a file.")
+    if len(text_of(parts)) > TEXT_LIMIT:
+        raise Refused(f"The text has more than {TEXT_LIMIT} characters; send a part of it, or a file.")

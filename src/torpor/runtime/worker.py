@@ -1,0 +1,146 @@
+"""Takes leases and runs slices: bounded concurrency, renewal, cutting, and a stop that keeps its bound."""
+
+import asyncio
+import logging
+
+from torpor.core.errors import TorporError, Unavailable
+from torpor.core.retry import backoff
+from torpor.ports import Clock, Lease, Queue
+from torpor.runtime.slice import Kit, Outcome, Running, run_slice
+
+log = logging.getLogger("torpor.worker")
+
+TICK = 0.25
+"""Seconds between looks at what runs: renewal of leases, cuts, deadlines."""
+SLICES_PER_LEASE = 16
+SLICE_SECONDS = 900.0
+LONGEST_WAIT = 5.0
+
+
+class Worker:
+    """Runs slices of the agents its kit knows, ``slots`` at a time."""
+
+    def __init__(
+        self, kit: Kit, queue: Queue, clock: Clock, *, slots: int = 8, slice_seconds: float = SLICE_SECONDS
+    ) -> None:
+        self._kit = kit
+        self._queue = queue
+        self._clock = clock
+        self._slots = slots
+        self._slice_seconds = slice_seconds
+        self._running: dict[str, tuple[Running, asyncio.Task[Outcome | None]]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self.slices = 0
+        """Slices run so far."""
+
+    @property
+    def busy(self) -> int:
+        """Slices under way."""
+        return len(self._running)
+
+    def start(self) -> None:
+        """Begin to take leases."""
+        self._tasks = [
+            asyncio.create_task(self._serve(), name=f"torpor-slot-{i}") for i in range(self._slots)
+        ]
+        self._tasks.append(asyncio.create_task(self._watch(), name="torpor-watch"))
+
+    async def stop(self, seconds: float) -> None:
+        """Take no more leases; let slices end for a while, then give them back unfinished."""
+        self._stopping = True
+        tasks = [task for _, task in self._running.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def run_once(self) -> bool:
+        """Take one lease, if there is one now, and run its slices. Says whether there was one."""
+        leases = await self._queue.next(self._kit.worker, agents=self._kit.roster.names)
+        for lease in leases:
+            await self._run(lease)
+        return bool(leases)
+
+    async def _serve(self) -> None:
+        failures = 0
+        while not self._stopping:
+            try:
+                leases = await self._queue.next(
+                    self._kit.worker, wait=LONGEST_WAIT, agents=self._kit.roster.names
+                )
+                for lease in leases:
+                    await self._run(lease)
+                failures = 0
+            except Unavailable as error:
+                log.warning("The store or queue is away: %s", error)
+                await self._clock.sleep(backoff(failures, self._kit.ids.jitter(), 0.1, 10.0))
+                failures += 1
+
+    async def _run(self, lease: Lease) -> None:
+        """Run slices of one thread while they follow at once, then give the lease back."""
+        task = asyncio.current_task()
+        running = Running(lease, since=self._clock.now())
+        self._running[lease.thread] = (running, task)  # type: ignore[assignment]
+        again_at = 0.0
+        try:
+            for _ in range(SLICES_PER_LEASE):
+                outcome = await self._slice(running)
+                again_at = outcome.again_at
+                if not self._goes_on(running, outcome):
+                    break
+        except asyncio.CancelledError:
+            await self._queue.retry(lease, self._clock.now())
+            raise
+        finally:
+            self._running.pop(lease.thread, None)
+        await self._queue.done(lease, again_at=again_at)
+
+    def _goes_on(self, running: Running, outcome: Outcome) -> bool:
+        return outcome.yielded == "owed" and not (running.cut or self._stopping)
+
+    async def _slice(self, running: Running) -> Outcome:
+        running.since = self._clock.now()
+        running.overdue = False
+        self.slices += 1
+        try:
+            return await run_slice(self._kit, running)
+        except Unavailable as error:
+            log.warning("A slice of %s was put off: %s", running.lease.thread, error)
+            return Outcome("unavailable", again_at=self._later(running.lease, error))
+        except TorporError as error:
+            log.error("A slice of %s failed: %s", running.lease.thread, error)
+            return Outcome("broken", again_at=self._later(running.lease, error), error=str(error))
+        except Exception:
+            log.exception("A slice of %s failed in a way it should not", running.lease.thread)
+            return Outcome("broken", again_at=self._later(running.lease, None))
+
+    def _later(self, lease: Lease, error: TorporError | None) -> float:
+        wait = backoff(min(lease.attempt + 2, 8), self._kit.ids.jitter())
+        return self._clock.now() + max(wait, getattr(error, "retry_after", None) or 0.0)
+
+    async def _watch(self) -> None:
+        while True:
+            await self._clock.sleep(TICK)
+            if self._running:
+                await self._look()
+
+    async def _look(self) -> None:
+        leases = [running.lease for running, _ in self._running.values()]
+        try:
+            held, cuts = await self._queue.extend(leases)
+        except Unavailable:
+            return
+        kept = {lease.token for lease in held}
+        now = self._clock.now()
+        for running, task in list(self._running.values()):
+            if running.lease.thread in cuts:
+                running.cut = True
+            if now - running.since > self._slice_seconds:
+                running.overdue = True
+            lost = running.lease.token not in kept and running.lease in leases
+            running.lost = running.lost or lost
+            if running.asking and (running.cut or running.overdue or running.lost):
+                running.asking = False
+                task.cancel()
