@@ -1,0 +1,295 @@
+"""Anthropic Messages, and every server that speaks them."""
+
+import os
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any, Literal
+
+from torpor.core.chunks import AnyChunk
+from torpor.core.errors import Refused
+from torpor.core.messages import Call, Image, Part, Reasoning, Text
+from torpor.core.request import (
+    INJECTED,
+    AnyItem,
+    Attempt,
+    InjectedItem,
+    InputItem,
+    Request,
+    ResultsItem,
+    Tool,
+    TurnItem,
+)
+from torpor.models.anthropic_stream import REDACTED, SIGNED, AnthropicReader
+from torpor.models.rendering import (
+    NOTHING,
+    Limits,
+    arguments_shown,
+    body_bytes,
+    marked,
+    pieces,
+    settings_of,
+    stamped,
+    wire_name,
+)
+from torpor.models.sdk import Clients, Reason, relay, require
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic, AsyncStream
+    from anthropic.types import RawMessageStreamEvent
+
+OWN_FIELDS = frozenset({"messages", "model", "stream", "system", "tools"})
+
+LONGEST_ANSWERS = (("claude-3-haiku", 4_096), ("claude-3-", 8_192), ("claude-", 32_000))
+"""Default ``max_tokens`` by the beginning of a model's name."""
+
+ELSEWHERE = 8_192
+
+Block = dict[str, Any]
+Thinking = int | Literal["adaptive"] | dict[str, Any] | None
+
+
+class Anthropic:
+    """A model behind the Messages API.
+
+    ``max_tokens`` bounds each answer, thinking included; by default a value that the model takes. ``thinking``
+    is a budget in tokens (at least 1024), ``"adaptive"``, the provider's own object, or None for the
+    model's default. ``cache`` sets prompt-cache breakpoints: after tools and instructions, and (by the
+    provider, outside all messages) at the end; ``"1h"`` keeps them for an hour. ``base_url`` and
+    ``api_key`` default to ``ANTHROPIC_BASE_URL`` and ``ANTHROPIC_API_KEY``. ``timeout`` is the longest
+    silence in seconds, not a bound on the whole answer. Raises ``Refused`` if the SDK is not installed or
+    the budget leaves no room for an answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        max_tokens: int | None = None,
+        thinking: Thinking = None,
+        cache: bool | Literal["5m", "1h"] = True,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 600.0,
+        connect: float = 10.0,
+        images: bool = True,
+        image_bytes: int = 5_000_000,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        require("anthropic")
+        self.name = f"anthropic:{name}"
+        self._model = name
+        self._max_tokens = max_tokens
+        self._thinking = _thinking(thinking)
+        self._cache = _cache(cache)
+        self._base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
+        self._api_key = api_key
+        self._silence = timeout
+        self._connect = connect
+        self._headers = headers
+        self._limits = Limits(images, image_bytes)
+        self._clients: Clients[AsyncAnthropic] = Clients()
+        self._room(self._thinking, max_tokens)
+
+    async def stream(self, request: Request, attempt: Attempt) -> AsyncGenerator[AnyChunk, None]:
+        """One completion, asked for once; see the ``Model`` port."""
+        import anthropic
+
+        reason = Reason(anthropic, self.name, self._key())
+        body = self.wire_bytes(request)
+        answer = relay(self._open(body, reason), AnthropicReader(), reason, attempt.seconds)
+        try:
+            async for chunk in answer:
+                yield chunk
+        finally:
+            await answer.aclose()
+
+    async def close(self) -> None:
+        """Let go of this loop's connections. Idempotent."""
+        client = self._clients.forget()
+        if client is not None:
+            await client.close()
+
+    def wire(self, request: Request) -> dict[str, Any]:
+        """The body that would be sent, its messages last."""
+        settings = settings_of(request, OWN_FIELDS)
+        thinking = settings.pop("thinking", self._thinking)
+        max_tokens = settings.pop("max_completion_tokens", None)
+        max_tokens = settings.pop("max_tokens", max_tokens) or self._max_tokens
+        body: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": self._room(thinking, max_tokens),
+            "stream": True,
+        }
+        if thinking and not _unthought(thinking, request):
+            body["thinking"] = thinking
+        if self._cache:
+            body["cache_control"] = self._cache
+        body.update(settings)
+        body.update(self._front(request))
+        marks = _is_on(thinking)
+        body["messages"] = [message for item in request.items for message in self._item(item, marks)]
+        return body
+
+    def wire_bytes(self, request: Request) -> bytes:
+        """The same as bytes, exactly as they leave."""
+        return body_bytes(self.wire(request))
+
+    def _key(self) -> str:
+        return self._api_key or os.environ.get("ANTHROPIC_API_KEY") or ("none" if self._base_url else "")
+
+    def _room(self, thinking: dict[str, Any] | None, max_tokens: int | None) -> int:
+        """``max_tokens`` as sent: more than the thinking budget."""
+        budget = int((thinking or {}).get("budget_tokens", 0))
+        if max_tokens is None:
+            return budget + next(
+                (n for start, n in LONGEST_ANSWERS if self._model.startswith(start)), ELSEWHERE
+            )
+        if budget >= max_tokens:
+            raise Refused(f"max_tokens={max_tokens} leaves no room beside a thinking budget of {budget}")
+        return max_tokens
+
+    def _front(self, request: Request) -> dict[str, Any]:
+        """Tools and instructions, with a breakpoint after them."""
+        front: dict[str, Any] = {}
+        if request.instructions.strip():
+            front["system"] = [{"type": "text", "text": request.instructions}]
+        if request.tools:
+            front["tools"] = [_tool(tool) for tool in request.tools]
+        last = front.get("system") or front.get("tools")
+        if last and self._cache:
+            last[-1]["cache_control"] = self._cache
+        return front
+
+    def _client(self) -> "AsyncAnthropic":
+        import httpx2
+        from anthropic import AsyncAnthropic
+
+        return AsyncAnthropic(
+            api_key=self._key() or None,
+            base_url=self._base_url,
+            max_retries=0,
+            default_headers=self._headers,
+            timeout=httpx2.Timeout(self._silence, connect=self._connect),
+        )
+
+    async def _open(self, body: bytes, reason: Reason) -> "AsyncStream[RawMessageStreamEvent]":
+        from anthropic import AnthropicError, AsyncStream
+        from anthropic.types import Message, RawMessageStreamEvent
+
+        try:
+            client = self._clients.here(self._client)
+        except (AnthropicError, ValueError) as error:
+            raise reason.unusable(error) from None
+        return await client.post(
+            "/v1/messages",
+            cast_to=Message,
+            content=body,
+            stream=True,
+            stream_cls=AsyncStream[RawMessageStreamEvent],
+        )
+
+    def _item(self, item: AnyItem, marks: bool) -> list[Block]:
+        if isinstance(item, InputItem):
+            return [_message("user", _blocks(stamped(item, self._limits)))]
+        if isinstance(item, TurnItem):
+            blocks = _turn(item)
+            return [_message("assistant", blocks)] if blocks else []
+        if isinstance(item, ResultsItem):
+            results = [self._result(r.call, "", r.parts, r.is_error) for r in item.results]
+            return [_message("user", results)]
+        if isinstance(item, InjectedItem):
+            return self._marked(item) if marks else self._pair(item)
+        return [_message("user", [_text(item.text)])]
+
+    def _pair(self, item: InjectedItem) -> list[Block]:
+        call = _call(Call(id=item.id, name=INJECTED, arguments=item.wrapped))
+        result = self._result(item.id, item.heading, item.parts, is_error=False)
+        return [_message("assistant", [call]), _message("user", [result])]
+
+    def _marked(self, item: InjectedItem) -> list[Block]:
+        """As text: with thinking on, a call that the model did not make may be refused."""
+        shown = list(pieces("", item.parts, self._limits))
+        words = "\n".join(piece for piece in shown if isinstance(piece, str)) or NOTHING
+        images: list[Image | str] = [piece for piece in shown if isinstance(piece, Image)]
+        return [_message("user", _blocks([marked(item, words), *images]))]
+
+    def _result(self, call: str, first: str, parts: tuple[Part, ...], is_error: bool) -> Block:
+        shown = list(pieces(first, parts, self._limits))
+        block: Block = {"type": "tool_result", "tool_use_id": call, "content": _blocks(shown or [NOTHING])}
+        if is_error:
+            block["is_error"] = True
+        return block
+
+
+def _thinking(thinking: Thinking) -> dict[str, Any] | None:
+    if thinking is None or isinstance(thinking, dict):
+        return thinking
+    given: object = thinking
+    if given == "adaptive":
+        return {"type": "adaptive"}
+    if isinstance(given, int) and given >= 1024:
+        return {"type": "enabled", "budget_tokens": given}
+    raise Refused(f'thinking is a budget of at least 1024 tokens, "adaptive" or None, not {given!r}')
+
+
+def _cache(cache: bool | str) -> dict[str, str]:
+    if not cache:
+        return {}
+    return {"type": "ephemeral", "ttl": "1h"} if cache == "1h" else {"type": "ephemeral"}
+
+
+def _is_on(thinking: dict[str, Any] | None) -> bool:
+    return thinking is not None and thinking.get("type") != "disabled"
+
+
+def _unthought(thinking: dict[str, Any], request: Request) -> bool:
+    """Whether a thinking budget would be refused: the last turn has calls and no thinking before them."""
+    if thinking.get("type") != "enabled":
+        return False
+    last = next((item for item in reversed(request.items) if isinstance(item, TurnItem)), None)
+    return last is not None and bool(last.calls) and "thinking" not in _turn(last)[0]["type"]
+
+
+def _turn(item: TurnItem) -> list[Block]:
+    """A turn's blocks in its own order. It never ends in thinking."""
+    blocks = [block for part in item.parts if (block := _part(part)) is not None]
+    while blocks and "thinking" in blocks[-1]["type"]:
+        blocks.pop()
+    return blocks
+
+
+def _part(part: Text | Reasoning | Call) -> Block | None:
+    if isinstance(part, Text):
+        return _text(part.text) if part.text.strip() else None
+    if isinstance(part, Call):
+        return _call(part)
+    if not part.opaque:
+        return None
+    if part.origin == SIGNED:
+        return {"type": "thinking", "thinking": part.text, "signature": part.opaque}
+    return {"type": "redacted_thinking", "data": part.opaque} if part.origin == REDACTED else None
+
+
+def _call(call: Call) -> Block:
+    return {"type": "tool_use", "id": call.id, "name": wire_name(call.name), "input": arguments_shown(call)}
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    described = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **described, "input_schema": tool.schema}
+
+
+def _blocks(shown: list[Image | str]) -> list[Block]:
+    return [_text(piece) if isinstance(piece, str) else _image(piece) for piece in shown]
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _image(image: Image) -> Block:
+    source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+    return {"type": "image", "source": source}
+
+
+def _message(role: str, content: list[Block]) -> Block:
+    return {"role": role, "content": content}
