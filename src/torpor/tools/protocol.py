@@ -18,6 +18,9 @@ from torpor.tools.strict import ID_LIMIT, Reader, parse_object, repeated, repeat
 
 _ITEM = frozenset({"type", "text", "data", "mediaType"})
 
+SETTLE_NOTHING = frozenset({"subscription_event", "view_update"})
+"""Types that never settle a call, so that a malformed one does not either."""
+
 FEATURES = ("rap-ext/1",)
 """What this end understands beyond the published protocol."""
 

@@ -1,0 +1,290 @@
+"""The way to tool servers over HTTP: each request once, bounded in time and size, to allowed addresses only.
+
+No connection outlives its request, so that a waiting thread holds none. Retries are the caller's business.
+"""
+
+import asyncio
+import email.utils
+import logging
+import math
+import socket
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+from yarl import URL
+
+from torpor.core.errors import Refused, TorporError, Unavailable
+from torpor.tools import protocol
+from torpor.tools.addresses import Blocked, check_literal, check_url, literal, may_reach
+from torpor.tools.catalog import MANIFEST_LIMIT, RapServer, check_for, read_manifest
+
+NOTICE_SECONDS = 3.0
+"""Seconds that a notice of a cancelled call or a closed thread may take."""
+CONNECT_SECONDS = 5.0
+RETRY_AFTER_MOST = 86_400.0
+
+logger = logging.getLogger(__name__)
+
+_permitted: ContextVar[frozenset[str]] = ContextVar("_permitted", default=frozenset())
+
+
+class Ambiguous(Unavailable):
+    """The request may have arrived: repeat it only where a repeat does no harm."""
+
+    ambiguous = True
+
+
+class PublicResolver(AbstractResolver):
+    """Resolves names and leaves out the addresses that the request under way may not go to."""
+
+    def __init__(self, inner: AbstractResolver | None = None) -> None:
+        self._inner = inner or ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await self._inner.resolve(host, port, family)
+        name, hosts = host.rstrip(".").lower(), _permitted.get()
+        kept = [one for one in found if _allowed(name, one["host"], hosts)]
+        if found and not kept:
+            raise Blocked(f"{host} leads to an address that is not public")
+        return kept
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def _allowed(name: str, host: str, hosts: frozenset[str]) -> bool:
+    address = literal(host)
+    return address is not None and may_reach(name, address, hosts)
+
+
+class HttpTransport:
+    """Tool servers by base URL; fulfils the ``Transport`` port.
+
+    ``resolver`` replaces the system's look-up of names. The address check stays in front of it.
+    """
+
+    def __init__(
+        self, servers: Iterable[RapServer] = (), *, resolver: AbstractResolver | None = None
+    ) -> None:
+        self._servers = {server.url: server for server in servers}
+        self._endpoints: dict[str, str] = {}
+        self._resolver = resolver
+        self._session: aiohttp.ClientSession | None = None
+
+    def server(self, url: str) -> RapServer:
+        """A server as configured. ``Refused`` for one that is not."""
+        server = self._servers.get(url.rstrip("/"))
+        if server is None:
+            raise Refused(f"No tool server {url} is configured here.")
+        return server
+
+    async def discover(self, server: str) -> bytes:
+        """The manifest's bytes, checked whole and for this server. ``Refused`` says all that is wrong."""
+        known = self.server(server)
+        url = known.at(protocol.MANIFEST_PATH)
+        try:
+            async with asyncio.timeout(known.timeout):
+                body = await self._get(known, url)
+        except TimeoutError:
+            raise Unavailable(f"{known.url} did not send its manifest within {known.timeout:g} s.") from None
+        manifest = read_manifest(body)
+        check_for(manifest, known)
+        self._endpoints[known.url] = manifest.endpoint
+        return body
+
+    async def invoke(self, server: str, endpoint: str, body: Mapping[str, Any], key: str) -> None:
+        """Hand over one invocation. ``body`` holds the facts that ``protocol.invocation`` takes.
+
+        An empty ``endpoint``: the one the server named last, asked for if need be. If nobody is there (any
+        more), the server is asked where its endpoint is now, and that place is tried once.
+        """
+        known = self.server(server)
+        sent = protocol.invocation(body, key, share_user=known.share_user)
+        endpoint = endpoint or self._endpoints.get(known.url, "")
+        started = time.monotonic()
+        try:
+            await self._hand_over(known, endpoint, sent, key, str(body.get("trace") or ""))
+        except TorporError as error:
+            _log(body, known, started, str(error))
+            raise
+        _log(body, known, started, "accepted")
+
+    async def cancel(self, server: str, thread: str, call: str) -> None:
+        """Tell a server (all, side by side, if ``server`` is empty) that a call is no longer wanted."""
+        await self._notify(server, protocol.CANCEL_PATH, protocol.cancellation(thread, call))
+
+    async def close_thread(self, server: str, thread: str) -> None:
+        """Tell a server (all, side by side, if ``server`` is empty) that a thread is closed."""
+        await self._notify(server, protocol.CLOSE_PATH, protocol.closure(thread))
+
+    async def close(self) -> None:
+        """Let go of what is held."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _get(self, server: RapServer, url: str) -> bytes:
+        async with self._request(server, "GET", url, {"Accept": "application/json"}) as answer:
+            _judge(answer, f"{server.url} has no manifest")
+            body = bytearray()
+            async for chunk in answer.content.iter_any():
+                body += chunk
+                if len(body) > MANIFEST_LIMIT:
+                    raise Refused(f"The manifest of {server.url} has more than {MANIFEST_LIMIT:,} bytes.")
+            return bytes(body)
+
+    async def _hand_over(self, server: RapServer, endpoint: str, body: bytes, key: str, trace: str) -> None:
+        if not endpoint:
+            await self.discover(server.url)
+            await self._post(server, self._endpoints[server.url], body, key, trace)
+            return
+        try:
+            await self._post(server, endpoint, body, key, trace)
+        except (_NobodyThere, _NotFound) as error:
+            moved = await self._moved(server, endpoint)
+            if not moved:
+                raise
+            logger.info("%s: endpoint moved (%s)", server.url, error)
+            await self._post(server, moved, body, key, trace)
+
+    async def _moved(self, server: RapServer, endpoint: str) -> str:
+        """The endpoint that the server names now, if it is another one."""
+        try:
+            await self.discover(server.url)
+        except TorporError:
+            return ""
+        found = self._endpoints[server.url]
+        return found if found != endpoint else ""
+
+    async def _post(self, server: RapServer, url: str, body: bytes, key: str, trace: str) -> None:
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        if trace:
+            headers["traceparent"] = trace
+        try:
+            async with (
+                asyncio.timeout(server.timeout),
+                self._request(server, "POST", url, headers, body) as answer,
+            ):
+                _judge(answer, f"{server.url} refused the call")
+        except TimeoutError:
+            raise Ambiguous(f"{server.url} did not answer within {server.timeout:g} s.") from None
+
+    async def _notify(self, server: str, path: str, body: bytes) -> None:
+        servers = [self._servers.get(server.rstrip("/"))] if server else list(self._servers.values())
+        await asyncio.gather(*(self._tell(one, path, body) for one in servers if one is not None))
+
+    async def _tell(self, server: RapServer, path: str, body: bytes) -> None:
+        headers = {"Content-Type": "application/json"}
+        try:
+            async with (
+                asyncio.timeout(NOTICE_SECONDS),
+                self._request(server, "POST", server.at(path), headers, body) as answer,
+            ):
+                logger.debug("notice %s to %s: %d", path, server.url, answer.status)
+        except (TorporError, TimeoutError) as error:
+            logger.info("notice %s to %s was not taken: %s", path, server.url, error)
+
+    @asynccontextmanager
+    async def _request(
+        self, server: RapServer, method: str, url: str, headers: dict[str, str], body: bytes | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """One request, no redirects followed; failures of the network become errors of ours."""
+        check_url(url, allow_http=server.allow_http, what=f"An address given by {server.url}")
+        token = server.token_for(url)
+        if token:
+            headers = {**headers, "Authorization": f"Bearer {token}"}
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_SECONDS, server.timeout / 2))
+        reset = _permitted.set(server.reach)
+        try:
+            check_literal(url, server.reach)
+            async with self._opened().request(
+                method,
+                URL(url, encoded=True),
+                data=body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=limits,
+            ) as answer:
+                yield answer
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _translated(server, error) from error
+        finally:
+            _permitted.reset(reset)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    resolver=PublicResolver(self._resolver), use_dns_cache=False, force_close=True, limit=0
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                headers={"User-Agent": "torpor", "Accept-Encoding": "identity"},
+            )
+        return self._session
+
+
+class _NobodyThere(Unavailable):
+    """No connection could be made, so nothing was sent."""
+
+
+class _NotFound(Refused):
+    """The server has nothing at that path."""
+
+
+def _judge(answer: aiohttp.ClientResponse, what: str) -> None:
+    """Raise unless the status is exactly 200."""
+    status = answer.status
+    if status == 200:
+        return
+    if status >= 500:
+        raise Unavailable(f"{what} for now: it answered {status}.", retry_after=_retry_after(answer.headers))
+    if status == 404:
+        raise _NotFound(f"{what}: it answered 404.")
+    redirect = " (redirects are not followed)" if 300 <= status < 400 else ""
+    raise Refused(f"{what}: it answered {status}{redirect}.")
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, where the server names a usable number or date."""
+    told = headers.get("Retry-After", "").strip()
+    try:
+        seconds = float(told) if told[:1].isdigit() else _seconds_until(told)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return min(seconds, RETRY_AFTER_MOST) if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _seconds_until(date: str) -> float:
+    return max(0.0, email.utils.parsedate_to_datetime(date).timestamp() - time.time())
+
+
+def _translated(server: RapServer, error: Exception) -> TorporError:
+    cause = getattr(error, "os_error", None) or error
+    if isinstance(cause, Blocked):
+        return Refused(f"{server.url} leads to an address that requests may not go to: {cause}.")
+    if isinstance(error, aiohttp.InvalidURL):
+        return Refused(f"{server.url} gave an address that cannot be used.")
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return Refused(f"The certificate of {server.url} is not valid for it.")
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        return _NobodyThere(f"{server.url} cannot be reached ({_words(cause)}).")
+    return Ambiguous(f"{server.url} closed the connection before it had answered ({_words(cause)}).")
+
+
+def _words(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+def _log(body: Mapping[str, Any], server: RapServer, started: float, outcome: str) -> None:
+    seconds = time.monotonic() - started
+    named = (body.get("call"), body.get("name"), server.url)
+    logger.info("call %r of %r at %s: %s (%.3f s)", *named, outcome, seconds)

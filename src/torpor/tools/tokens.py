@@ -1,0 +1,133 @@
+"""Callback tokens: signed, naming thread, call and scope, without a clock.
+
+A token lives as long as what it names is open, which is for its reader to judge. The keys that sign are a
+ring kept in the store, so that all processes agree: the newest signs, all verify. ``rotate`` adds one;
+``retire`` drops an old one, once nothing open was signed with it.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+
+import msgspec
+
+from torpor.core.errors import Refused, Unavailable
+from torpor.ports import Side
+
+SPACE = "keys"
+TOKEN_LIMIT = 1_024
+"""Characters of the longest token that is looked at."""
+
+_KEY_BYTES = 32
+_MAC_BYTES = 16
+_PURPOSE = b"torpor callback 1\x00"
+_KEY = re.compile(r"k[1-9][0-9]{0,8}")
+_SHAPE = re.compile(r"k([1-9][0-9]{0,8})\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{22})")
+_REFUSAL = "The callback token is not valid."
+
+_payload: msgspec.msgpack.Decoder[tuple[str, str, str]] = msgspec.msgpack.Decoder(tuple[str, str, str])
+
+
+class Token(msgspec.Struct, frozen=True):
+    """What a valid token says, and which key signed it."""
+
+    thread: str
+    call: str
+    scope: str
+    key_id: str
+
+
+class Keys:
+    """The ring of keys. Made with ``await Keys.open(side)``."""
+
+    def __init__(self, side: Side, fresh: Callable[[int], bytes] = secrets.token_bytes) -> None:
+        self._side = side
+        self._fresh = fresh
+        self._ring: dict[int, bytes] = {}
+
+    @classmethod
+    async def open(cls, side: Side, fresh: Callable[[int], bytes] = secrets.token_bytes) -> "Keys":
+        """The ring that this store keeps; its first key is made if there is none.
+
+        ``fresh`` gives that many random bytes.
+        """
+        keys = cls(side, fresh)
+        await keys.refresh()
+        if not keys.ids:
+            await side.put_new(SPACE, "k1", fresh(_KEY_BYTES))
+            await keys.refresh()
+        return keys
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of all keys that verify, oldest first; the last one signs."""
+        return tuple(f"k{number}" for number in sorted(self._ring))
+
+    async def refresh(self) -> None:
+        """Learn what other processes have added and retired."""
+        self._ring = {number: key for number, key in (await self._all()).items() if key}
+
+    async def rotate(self) -> str:
+        """Add a key that signs from now on; gives its id. Two processes that rotate at once agree on one."""
+        newest = f"k{max(await self._all(), default=0) + 1}"
+        await self._side.put_new(SPACE, newest, self._fresh(_KEY_BYTES))
+        await self.refresh()
+        return newest
+
+    async def retire(self, key_id: str) -> None:
+        """Drop a key for good: its tokens are refused from now on. ``Refused`` for the key that signs.
+
+        Only for a key that no open call and no subscription names any more; that is the caller's to know.
+        """
+        await self.refresh()
+        if key_id not in self.ids:
+            raise Refused(f"There is no key {key_id!r}; known: {', '.join(self.ids)}.")
+        if key_id == self.ids[-1]:
+            raise Refused(f"{key_id} signs new tokens; rotate first.")
+        await self._side.put(SPACE, key_id, b"")
+        await self.refresh()
+
+    async def _all(self) -> dict[int, bytes]:
+        """All keys by number; a retired one is empty, so that its number is never given again."""
+        entries = await self._side.entries(SPACE)
+        return {int(name[1:]): key for name, key in entries.items() if _KEY.fullmatch(name)}
+
+    def mint(self, thread: str, call: str, scope: str = "call") -> str:
+        """A token for a call: URL-safe text. ``Unavailable`` if the ring has no key."""
+        if not self._ring:
+            raise Unavailable("The store has no key to sign callback tokens with.")
+        number = max(self._ring)
+        payload = _text(msgspec.msgpack.encode((thread, call, scope)))
+        return f"k{number}.{payload}.{_mac(self._ring[number], f'k{number}', payload)}"
+
+    async def read(self, token: str) -> Token:
+        """What a token says. ``Refused``, without saying why, for one that no key of the ring has signed."""
+        found = _SHAPE.fullmatch(token) if len(token) <= TOKEN_LIMIT else None
+        if found is None:
+            raise Refused(_REFUSAL)
+        number, payload, mac = int(found[1]), found[2], found[3]
+        if number not in self._ring:
+            await self.refresh()
+        key = self._ring.get(number)
+        if key is None or not hmac.compare_digest(mac.encode(), _mac(key, f"k{number}", payload).encode()):
+            raise Refused(_REFUSAL)
+        try:
+            thread, call, scope = _payload.decode(
+                base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
+            )
+        except (msgspec.MsgspecError, binascii.Error):
+            raise Refused(_REFUSAL) from None
+        return Token(thread, call, scope, f"k{number}")
+
+
+def _mac(key: bytes, key_id: str, payload: str) -> str:
+    signed = _PURPOSE + f"{key_id}.{payload}".encode()
+    return _text(hmac.digest(key, signed, hashlib.sha256)[:_MAC_BYTES])
+
+
+def _text(body: bytes) -> str:
+    return base64.urlsafe_b64encode(body).rstrip(b"=").decode()
