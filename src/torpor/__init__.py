@@ -1,0 +1,63 @@
+"""Torpor: a runtime for AI agents that live long and mostly wait."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torpor.agent import Agent
+    from torpor.core.definition import Limits
+    from torpor.core.errors import Broken, Conflict, Refused, TorporError, Unavailable
+    from torpor.public import Event, Runtime, Thread
+    from torpor.runtime.threads import Receipt, Reply
+    from torpor.tools.catalog import RapServer
+    from torpor.tools.functions import ToolContext, tool
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Agent": "torpor.agent",
+    "Broken": "torpor.core.errors",
+    "Conflict": "torpor.core.errors",
+    "Event": "torpor.public",
+    "Limits": "torpor.core.definition",
+    "RapServer": "torpor.tools.catalog",
+    "Receipt": "torpor.runtime.threads",
+    "Refused": "torpor.core.errors",
+    "Reply": "torpor.runtime.threads",
+    "Runtime": "torpor.public",
+    "Thread": "torpor.public",
+    "ToolContext": "torpor.tools.functions",
+    "TorporError": "torpor.core.errors",
+    "Unavailable": "torpor.core.errors",
+    "tool": "torpor.tools.functions",
+}
+
+__all__ = [
+    "Agent",
+    "Broken",
+    "Conflict",
+    "Event",
+    "Limits",
+    "RapServer",
+    "Receipt",
+    "Refused",
+    "Reply",
+    "Runtime",
+    "Thread",
+    "ToolContext",
+    "TorporError",
+    "Unavailable",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'torpor' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,90 @@
+"""Agents joined with their model and tools: what the runtime's roster is made of."""
+
+from collections.abc import Mapping, Sequence
+
+from torpor.agent import Agent
+from torpor.core.builtins import BUILTINS
+from torpor.core.definition import Definition, ToolSpec
+from torpor.core.errors import Refused
+from torpor.models import resolve
+from torpor.ports import Model, Side
+from torpor.runtime.roster import Function
+from torpor.tools.catalog import Catalog, RapServer, assemble
+from torpor.tools.functions import FunctionTool, read_result, tool
+from torpor.tools.schema import compile_schema
+
+DECIDED_HERE = tuple(
+    ToolSpec(
+        shown.name,
+        shown.description,
+        shown.schema,
+        compile_schema(shown.schema),
+        repeat="safe",
+        builtin=True,
+    )
+    for shown in BUILTINS
+)
+
+
+class Joined:
+    """One agent as the runtime needs it."""
+
+    def __init__(self, agent: Agent, side: Side) -> None:
+        self.agent = agent
+        self.name = agent.name
+        self.tier = agent.tier
+        self.model: Model = resolve(agent.model) if isinstance(agent.model, str) else agent.model
+        self.rap = {server.url: server for server in agent.tools if isinstance(server, RapServer)}
+        self.servers = tuple(self.rap)
+        own = [_function(given) for given in agent.tools if not isinstance(given, RapServer)]
+        reader = read_result(side)
+        self._own = own
+        self._reader = reader
+        self.functions: Mapping[str, Function] = {one.name: one for one in (*own, reader)}
+        self._known: dict[tuple[tuple[str, bytes], ...], tuple[Definition, tuple[str, ...]]] = {}
+        clashes = self._assembled({}).problems
+        if clashes:
+            raise Refused(f"Agent {agent.name!r}: {' '.join(clashes)}")
+
+    def definition(self, manifests: Mapping[str, bytes]) -> Definition:
+        """The agent with the tools of these manifests."""
+        return self._at(manifests)[0]
+
+    def problems(self, manifests: Mapping[str, bytes]) -> Sequence[str]:
+        """What is wrong with its tools, in words."""
+        return self._at(manifests)[1]
+
+    def _at(self, manifests: Mapping[str, bytes]) -> tuple[Definition, tuple[str, ...]]:
+        key = tuple(manifests.items())
+        known = self._known.get(key)
+        if known is None:
+            catalog = self._assembled(manifests)
+            known = self._known[key] = (self._defined(catalog), catalog.problems)
+        return known
+
+    def _assembled(self, manifests: Mapping[str, bytes]) -> Catalog:
+        bodies = [(self.rap[url], body) for url, body in manifests.items()]
+        here = (*DECIDED_HERE, self._reader.spec)
+        return assemble([one.spec for one in self._own], here, bodies)
+
+    def _defined(self, catalog: Catalog) -> Definition:
+        agent = self.agent
+        return Definition(
+            agent=agent.name,
+            model=self.model.name,
+            instructions=agent.instructions,
+            settings=agent.settings,
+            limits=agent.limits,
+            wake=agent.wake,
+            tier=agent.tier,
+            tools=catalog.tools,
+            servers=self.servers,
+        )
+
+
+def _function(given: object) -> FunctionTool:
+    if isinstance(given, FunctionTool):
+        return given
+    if not callable(given):
+        raise Refused(f"{given!r} is no tool: give a function, or a server such as RapServer(url).")
+    return tool(given)

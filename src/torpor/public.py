@@ -1,0 +1,219 @@
+"""The public face: ``Runtime`` joins all parts in one process, and ``Thread`` is a handle on one thread."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from torpor.agent import Agent
+from torpor.core.errors import Refused
+from torpor.core.messages import Message, Part, Text
+from torpor.core.record import SliceRecord
+from torpor.ports import LiveEvent, Row
+from torpor.runtime.explain import Explanation
+from torpor.runtime.sweep import sweep_always
+from torpor.runtime.threads import Entry, Receipt, Reply, Threads
+from torpor.wiring import open_parts
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from torpor.wiring import Parts
+
+Words = str | Sequence[Part]
+GRACE = 5.0
+
+
+class Event(msgspec.Struct, frozen=True):
+    """What a watcher of a thread is told. Committed messages have a position; live events have none (0)."""
+
+    kind: str
+    """The message's kind (``said``, ``turn``, ``result``, …), or the live event's."""
+    position: int = 0
+    message: Message | None = None
+    text: str = ""
+
+
+class Thread:
+    """A handle on one thread; keeps nothing but its id and what this handle sent last."""
+
+    def __init__(self, threads: Threads, id: str, receipt: Receipt | None = None) -> None:
+        self.id = id
+        self._threads = threads
+        self._last = receipt
+
+    def __repr__(self) -> str:
+        return f"Thread({self.id!r})"
+
+    async def send(self, text: Words, mode: str = "steer", *, key: str = "", tier: str = "") -> Receipt:
+        """Speak; durable when this returns. ``mode``: ``steer``, ``queue`` or ``interrupt``."""
+        self._last = await self._threads.say(self.id, _parts(text), mode=mode, key=key, tier=tier)
+        return self._last
+
+    async def reply(self, timeout: float | None = None, *, to: Receipt | None = None) -> Reply:
+        """The end of the exchange after what this handle sent last (a fresh handle: after the last words).
+
+        ``Refused`` if the thread is parked, stopped or closed; ``TimeoutError`` says what it waits for.
+        """
+        return await self._threads.reply(self.id, to=to or self._last, timeout=timeout)
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """Committed messages after a position, each once, and live events between them; never ends."""
+        async for item in self._threads.committed(self.id, after):
+            yield _event(item)
+
+    async def history(self) -> list[Message]:
+        """All committed messages."""
+        return [entry.message for entry in await self._threads.history(self.id)]
+
+    async def explain(self) -> Explanation:
+        """What it waits for and since when."""
+        return await self._threads.explain(self.id)
+
+    async def records(self) -> list[SliceRecord]:
+        """The records of its slices."""
+        return await self._threads.store.records(self.id)
+
+    async def stop(self) -> None:
+        """Cut what runs and settle its calls; only words or a nudge let it go on."""
+        await self._threads.stop(self.id)
+
+    async def nudge(self) -> None:
+        """Let it go on after it was parked or stopped, or look again."""
+        await self._threads.nudge(self.id)
+
+    async def close(self) -> None:
+        """End it for good."""
+        await self._threads.close(self.id)
+
+
+class Runtime:
+    """Web and worker in this process over one store. An async context manager.
+
+    ``store``: ``memory:`` or ``sqlite:///path``. ``listen``: ``host:port`` for callbacks and the API, None for
+    no port. ``public_url``: how tool servers reach it, if not by that address. ``workers``: slices side by
+    side; 0 runs none here.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        *,
+        agents: Sequence[Agent] = (),
+        listen: str | None = "127.0.0.1:0",
+        public_url: str | None = None,
+        workers: int = 8,
+        **options: Any,
+    ) -> None:
+        if workers < 0:
+            raise Refused("workers must be 0 or more.")
+        self._listen = listen
+        self._workers = workers
+        self._stack = AsyncExitStack()
+        self._make = lambda: open_parts(store, agents, public_url=public_url, **options)
+        self._parts: Parts | None = None
+        self._app: Starlette | None = None
+        self.url = ""
+        """Where it listens; empty: nowhere."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._parts = await self._stack.enter_async_context(self._make())
+            if self._listen is not None:
+                await self._open_port(self._listen)
+            self._begin()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def _begin(self) -> None:
+        parts = self.parts
+        self._stack.push_async_callback(parts.dispatcher.drain, GRACE)
+        if self._workers:
+            worker = parts.worker(self._workers)
+            worker.start()
+            self._stack.push_async_callback(worker.stop, GRACE)
+            sweep = asyncio.create_task(sweep_always(parts.store, parts.queue, parts.clock))
+            self._stack.push_async_callback(_end, sweep)
+
+    async def _open_port(self, listen: str) -> None:
+        from torpor.web.app import listening
+
+        self.url = await self._stack.enter_async_context(listening(self.app, listen))
+        await self.parts.register(self.parts.public_url or self.url)
+
+    @property
+    def parts(self) -> "Parts":
+        """The joined parts. ``Refused`` outside of ``async with``."""
+        if self._parts is None:
+            raise Refused("Use the runtime inside `async with Runtime(...) as runtime:`.")
+        return self._parts
+
+    @property
+    def app(self) -> "Starlette":
+        """The ASGI application: API, callbacks, live events."""
+        if self._app is None:
+            from torpor.web.app import build
+
+            self._app = build(self.parts.threads, self.parts.callbacks)
+        return self._app
+
+    async def start(
+        self,
+        agent: str,
+        text: Words | None = None,
+        *,
+        thread: str = "",
+        owner: str = "",
+        user_id: str = "",
+        context: Any = None,
+        tier: str = "",
+    ) -> Thread:
+        """Start a thread of an agent, with its first words if there are any."""
+        parts = () if text is None else _parts(text)
+        told = msgspec.json.encode(context).decode() if context is not None else ""
+        row, receipt = await self.parts.threads.start(
+            agent, parts, thread=thread, owner=owner, user_id=user_id, context=told, tier=tier
+        )
+        return Thread(self.parts.threads, row.thread, receipt)
+
+    def thread(self, id: str) -> Thread:
+        """A handle on a thread by its id; nothing is looked up yet."""
+        return Thread(self.parts.threads, id)
+
+    async def threads(
+        self,
+        *,
+        owner: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[Row]:
+        """Rows of threads by id, from the one after ``after`` on."""
+        return await self.parts.store.threads(owner=owner, agent=agent, state=state, after=after, limit=limit)
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _parts(words: Words) -> tuple[Part, ...]:
+    return (Text(words),) if isinstance(words, str) else tuple(words)
+
+
+def _event(item: Entry | LiveEvent) -> Event:
+    if isinstance(item, LiveEvent):
+        return Event(item.kind, 0, None, item.text)
+    kind = type(item.message).__name__.lower()
+    return Event(kind, item.position, item.message)

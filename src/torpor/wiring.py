@@ -1,0 +1,227 @@
+"""Settings into concrete parts: the only module that knows all backends. Imported by entry points alone."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Self
+
+from torpor.agent import Agent
+from torpor.clock import SystemClock
+from torpor.core.effects import Invoke
+from torpor.core.errors import Refused, Unavailable
+from torpor.crew import Joined
+from torpor.ports import Clock, Queue, Row, Side, Store
+from torpor.queues.memory import MemoryQueue
+from torpor.queues.sqlite import SqliteQueue
+from torpor.runtime.dispatch import Dispatcher
+from torpor.runtime.equip import Equipment
+from torpor.runtime.gates import Gates
+from torpor.runtime.hot import Hot
+from torpor.runtime.ids import Ids
+from torpor.runtime.live import LocalLive
+from torpor.runtime.roster import Roster
+from torpor.runtime.slice import Kit
+from torpor.runtime.threads import Threads
+from torpor.runtime.worker import Worker
+from torpor.stores.memory import MemoryStore
+from torpor.stores.sqlite import Database, SqliteStore
+from torpor.tools.callbacks import Callbacks
+from torpor.tools.catalog import RapServer
+from torpor.tools.client import HttpTransport
+from torpor.tools.tokens import Keys
+
+LEASE_SECONDS = 15.0
+HOT_BYTES = 64 * 1024 * 1024
+ADDRESSES = "addresses"
+
+
+class Messenger:
+    """The way to tool servers for one call: endpoint, callback URL, body."""
+
+    def __init__(self, parts: "Parts", transport: HttpTransport) -> None:
+        self._parts = parts
+        self._transport = transport
+
+    async def manifest(self, server: str) -> bytes:
+        """A server's manifest, fetched and found valid."""
+        return await self._transport.discover(server)
+
+    async def invoke(self, row: Row, effect: Invoke) -> None:
+        """Hand a call over once."""
+        callback = await self._parts.callback_url(row.thread, effect.call)
+        facts = {
+            "name": effect.name,
+            "arguments": effect.arguments,
+            "call": effect.call,
+            "thread": row.thread,
+            "callback": callback,
+            "user_id": row.user_id,
+        }
+        endpoint = await self._parts.endpoint(row, effect.server)
+        await self._transport.invoke(effect.server, endpoint, facts, effect.call)
+
+    async def cancel(self, row: Row, call: str, servers: tuple[str, ...]) -> None:
+        """Tell servers that a call is no longer wanted; best effort, side by side."""
+        await asyncio.gather(*(self._transport.cancel(server, row.thread, call) for server in servers))
+
+    async def closed(self, row: Row, servers: tuple[str, ...]) -> None:
+        """Tell servers that a thread is closed; best effort, side by side."""
+        await asyncio.gather(*(self._transport.close_thread(server, row.thread) for server in servers))
+
+
+class Parts:
+    """All parts of one process over one store, joined. An async context manager; see ``open_parts``."""
+
+    def __init__(
+        self,
+        url: str,
+        agents: Sequence[Agent] = (),
+        *,
+        public_url: str | None = None,
+        clock: Clock | None = None,
+        lease: float = LEASE_SECONDS,
+        hot: int = HOT_BYTES,
+        synchronous: str = "FULL",
+        ids: Ids | None = None,
+    ) -> None:
+        self.url = url
+        self.agents = tuple(agents)
+        self.public_url = public_url
+        self.clock: Clock = clock or SystemClock()
+        self.ids = ids or Ids()
+        self.live = LocalLive()
+        self._lease = lease
+        self._hot = hot
+        self._stack = AsyncExitStack()
+        self._manifests: dict[str, str] = {}
+        self._opened = _open_store(url, self.clock, lease, synchronous)
+        self.store: Store = self._opened[0]
+        self.side: Side = self._opened[0]
+        self.queue: Queue = self._opened[1]
+
+    async def __aenter__(self) -> Self:
+        self._stack.push_async_callback(self.store.close)
+        self._stack.push_async_callback(self.queue.close)
+        try:
+            await self._join()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def _join(self) -> None:
+        members = [Joined(agent, self.side) for agent in self.agents]
+        self.roster = Roster(members)
+        rap = {url: server for member in members for url, server in member.rap.items()}
+        self.transport = HttpTransport(tuple(rap.values()))
+        self._stack.push_async_callback(self.transport.close)
+        self.keys = await Keys.open(self.side)
+        self.callbacks = Callbacks(self.store, self.side, self.keys, self.clock)
+        self.threads = Threads(
+            self.store, self.side, self.queue, self.live, self.roster, self.clock, self.ids
+        )
+        messenger = Messenger(self, self.transport)
+        self.equipment = Equipment(self.side, messenger)
+        self.dispatcher = Dispatcher(self.store, self.queue, self.roster, messenger, self.clock, self.ids)
+        self.kit = Kit(
+            store=self.store,
+            side=self.side,
+            clock=self.clock,
+            roster=self.roster,
+            live=self.live,
+            equipment=self.equipment,
+            gates=Gates(self.side),
+            hot=Hot(self._hot),
+            ids=self.ids,
+            dispatch=self.dispatcher,
+            worker=f"{socket.gethostname()}/{os.getpid()}",
+        )
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def worker(self, slots: int = 8, **options: Any) -> Worker:
+        """A worker over these parts."""
+        return Worker(self.kit, self.queue, self.clock, slots=slots, **options)
+
+    async def callback_url(self, thread: str, call: str) -> str:
+        """Where a tool server posts what comes of a call. ``Unavailable`` while no server is registered."""
+        base = self.public_url or await self.address()
+        if not base:
+            raise Unavailable(
+                "No address for callbacks is known: start `torpor serve` on this store once, or set public_url."
+            )
+        return f"{base.rstrip('/')}/callbacks/{self.keys.mint(thread, call)}"
+
+    async def address(self) -> str:
+        """The base URL that a server registered for this store; empty: none did."""
+        return (await self.side.get(ADDRESSES, "public") or b"").decode()
+
+    async def register(self, base: str) -> None:
+        """Make this process' server the store's address for callbacks."""
+        await self.side.put(ADDRESSES, "public", base.encode())
+
+    async def endpoint(self, row: Row, server: str) -> str:
+        """The URL that takes invocations, from the manifest that the thread has recorded."""
+        from torpor.core.codec import decode_head
+        from torpor.tools.catalog import read_manifest
+
+        known = self._manifests.get(f"{row.thread} {server}")
+        if known is None:
+            current = await self.store.row(row.thread) or row
+            hash = decode_head(current.head, current.shape).toolsets.get(server, "")
+            body = await self.side.get_blob(row.thread, hash) if hash else None
+            if body is None:
+                raise Refused(f"The thread has no manifest of {server}.")
+            known = read_manifest(body, hash).endpoint
+        return known
+
+
+def open_parts(settings: Any, agents: Sequence[Agent] = (), **options: Any) -> Parts:
+    """Parts for a store URL, or for settings; the agents are those given and those that settings name."""
+    if isinstance(settings, str):
+        return Parts(settings, agents, **options)
+    named = load_agents(settings.agents)
+    chosen = [*agents, *(agent for agent in named if agent.name not in {given.name for given in agents})]
+    options.setdefault("public_url", settings.public_url or None)
+    options.setdefault("lease", settings.lease)
+    return Parts(settings.store, chosen, **options)
+
+
+def load_agents(refs: Sequence[str]) -> list[Agent]:
+    """Agents by reference, ``package.module:name``. ``Refused`` says which one cannot be had and why."""
+    return [_load_agent(ref) for ref in refs]
+
+
+def _load_agent(ref: str) -> Agent:
+    module, _, name = ref.partition(":")
+    if not (module and name):
+        raise Refused(f"{ref!r} is no reference to an agent; write package.module:name.")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise Refused(f"The agent {ref!r} cannot be loaded: {error}.") from error
+    if not isinstance(found, Agent):
+        raise Refused(f"{ref!r} is a {type(found).__name__}, not an Agent.")
+    return found
+
+
+def _open_store(
+    url: str, clock: Clock, lease: float, synchronous: str
+) -> tuple[MemoryStore, MemoryQueue] | tuple[SqliteStore, SqliteQueue]:
+    if url == "memory:":
+        return MemoryStore(clock), MemoryQueue(clock, lease)
+    if url.startswith("sqlite:"):
+        database = Database.open(url, clock=clock, synchronous=synchronous)  # type: ignore[arg-type]
+        return SqliteStore(database), SqliteQueue(database, lease)
+    known = "memory:, sqlite:///path"
+    raise Refused(f"No store for {url.split(':', 1)[0] + ':'!r}. Known: {known}.")
+
+
+__all__ = ["Parts", "RapServer", "load_agents", "open_parts"]
