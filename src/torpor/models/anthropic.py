@@ -50,13 +50,13 @@ Thinking = int | Literal["adaptive"] | dict[str, Any] | None
 class Anthropic:
     """A model behind the Messages API.
 
-    ``max_tokens`` bounds each answer, thinking included; by default a value that the model takes. ``thinking``
-    is a budget in tokens (at least 1024), ``"adaptive"``, the provider's own object, or None for the
-    model's default. ``cache`` sets prompt-cache breakpoints: after tools and instructions, and (by the
-    provider, outside all messages) at the end; ``"1h"`` keeps them for an hour. ``base_url`` and
-    ``api_key`` default to ``ANTHROPIC_BASE_URL`` and ``ANTHROPIC_API_KEY``. ``timeout`` is the longest
-    silence in seconds, not a bound on the whole answer. Raises ``Refused`` if the SDK is not installed or
-    the budget leaves no room for an answer.
+    ``max_tokens`` bounds each answer, thinking included; by default a value that the model takes.
+    ``thinking`` is a budget in tokens (at least 1024), ``"adaptive"``, the provider's own object, or None for
+    the model's default. ``cache`` sets prompt-cache breakpoints: after tools and instructions, and (by the
+    provider, outside all messages) at the end; ``"1h"`` keeps them for an hour. ``base_url`` and ``api_key``
+    default to ``ANTHROPIC_BASE_URL`` and ``ANTHROPIC_API_KEY``. ``timeout`` is the longest silence in
+    seconds, not a bound on the whole answer. Raises ``Refused`` if the SDK is not installed or the budget
+    leaves no room for an answer.
     """
 
     def __init__(

@@ -156,8 +156,8 @@ class ScriptedModel:
     function of the request (sync or async) that gives one. A function as the whole script answers every
     completion. Past the end of the script it raises ``Refused``, or with ``loop`` begins again.
 
-    ``chunk`` is the number of characters in each piece of text or arguments (0: whole). ``usage`` is told where
-    a reply says nothing else. ``pace`` is the pause in seconds before each chunk; without it the stream
+    ``chunk`` is the number of characters in each piece of text or arguments (0: whole). ``usage`` is told
+    where a reply says nothing else. ``pace`` is the pause in seconds before each chunk; without it the stream
     never yields to the loop. ``requests`` holds the last ``remember`` requests it was shown.
     """
 
