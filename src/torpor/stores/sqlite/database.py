@@ -12,6 +12,7 @@ from torpor.core.errors import Refused
 from torpor.ports import Clock
 from torpor.stores.sqlite.faults import busy, fault
 from torpor.stores.sqlite.schema import migrate
+from torpor.stores.sqlite.statements import statements
 from torpor.stores.sqlite.writer import PATIENCE, GroupWriter, InlineWriter, Operation, Writer, enter
 
 T = TypeVar("T")
@@ -96,6 +97,10 @@ class Database:
             self._reader.close()
         while self._spare:
             self._spare.pop().close()
+
+    def statements(self, package: str, path: str) -> dict[str, str]:
+        """The named statements of a package's .sql file."""
+        return statements(package, path)
 
     def _check_open(self) -> None:
         if self._closed:

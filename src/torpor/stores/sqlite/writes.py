@@ -152,7 +152,7 @@ def claim(
 def outbox_row(values: tuple[bytes, int, float, float]) -> OutboxRow:
     """An outbox row from the columns that ``outbox.sql`` gives."""
     body, attempt, not_before, claimed_until = values
-    return OutboxRow(decode_effect(body), attempt, not_before, claimed_until)
+    return OutboxRow(decode_effect(body), attempt, float(not_before), float(claimed_until))
 
 
 def delivered(connection: sqlite3.Connection, thread: str, ids: Sequence[str]) -> None:

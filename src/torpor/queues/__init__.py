@@ -1,0 +1,1 @@
+"""Doorbells: one module for each kind of queue."""

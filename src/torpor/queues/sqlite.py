@@ -1,0 +1,222 @@
+"""A doorbell in the SQLite file that also holds the threads; other processes may ring it."""
+
+import asyncio
+import json
+import secrets
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from torpor.core.errors import TorporError
+from torpor.ports import Clock, Lease, Ring
+from torpor.queues.bell import NEVER, Bell
+from torpor.queues.ranks import TIER_NAMES, rank
+
+T = TypeVar("T")
+
+POLL = 0.05
+"""Seconds between two looks at what other processes did, while somebody waits here."""
+
+FRESH = 2 / 3
+"""A lease with more than this share of its time left is not written again."""
+
+
+class SharedFile(Protocol):
+    """What the queue needs of the ``Database`` that it shares with the store."""
+
+    clock: Clock | None
+
+    def statements(self, package: str, path: str) -> dict[str, str]:
+        """Named statements of a package's .sql file."""
+
+    async def write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation in a transaction, durable when this returns."""
+
+    def read(self, reading: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a short reading."""
+
+
+class SqliteQueue:
+    """The ``Queue`` port in a SQLite file. ``lease``: seconds for which a thread is leased.
+
+    A lease is renewed in the file only when a third of its time is gone, so that watching for cuts is a
+    reading. Closing the queue leaves the file to its owner.
+    """
+
+    def __init__(self, database: SharedFile, *, lease: float = 15.0) -> None:
+        self._database = database
+        self._sql = database.statements(__package__, "sqlite.sql")
+        self._bell = Bell(database.clock)
+        self._now = self._bell.now
+        self._seconds = lease
+        self._poll: asyncio.TimerHandle | None = None
+        self._seen_version = -1
+
+    async def ring(self, rings: Sequence[Ring]) -> None:
+        now = self._now()
+        rows = [_columns(ring, now) for ring in rings]
+        sql = self._sql["ring"]
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.executemany(sql, rows)
+
+        await self._database.write(write)
+        for ring in rings:
+            self._bell.strike(ring.agent, ring.tier, ring.not_before)
+
+    async def next(
+        self,
+        worker: str,
+        *,
+        wait: float = 0.0,
+        agents: Sequence[str] | None = None,
+        tiers: Sequence[str] | None = None,
+        limit: int = 1,
+    ) -> list[Lease]:
+        wanted = {
+            "agents": None if agents is None else json.dumps(list(agents)),
+            "tiers": None if tiers is None else json.dumps([rank(tier) for tier in tiers]),
+            "limit": limit,
+        }
+        leases = await self._take(worker, wanted)
+        deadline = self._now() + wait
+        while not leases and self._now() < deadline:
+            self._keep_polling()
+            await self._bell.wait(min(deadline, self._next_change()), agents, tiers)
+            leases = await self._take(worker, wanted)
+        return leases
+
+    async def _take(self, worker: str, wanted: dict[str, Any]) -> list[Lease]:
+        now, token = self._now(), f"{worker}/{secrets.token_urlsafe(9)}"
+        until = now + self._seconds
+        sql = self._sql
+
+        def write(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+            connection.execute(sql["promote"], {"now": now})
+            return connection.execute(sql["take"], {**wanted, "until": until, "token": token}).fetchall()
+
+        rows = await self._database.write(write)
+        rows.sort(key=lambda row: (row[3], row[2]))
+        return [
+            Lease(
+                thread, token, until, float(ring_at), float(start_by), TIER_NAMES[tier], owner, agent, attempt
+            )
+            for thread, ring_at, start_by, tier, owner, agent, attempt in rows
+        ]
+
+    async def extend(self, leases: Sequence[Lease]) -> tuple[list[Lease], set[str]]:
+        now = self._now()
+        found = self._database.read(lambda connection: self._held(connection, leases))
+        if all(row is not None and not row[1] and row[0] - now > self._seconds * FRESH for row in found):
+            return list(leases), set()
+        until = now + self._seconds
+
+        def write(connection: sqlite3.Connection) -> list[tuple[float, int] | None]:
+            held = self._held(connection, leases)
+            connection.executemany(self._sql["extend"], [(until, one.thread, one.token) for one in leases])
+            return held
+
+        held = list(zip(leases, await self._database.write(write), strict=True))
+        extended = [msgspec.structs.replace(lease, until=until) for lease, row in held if row is not None]
+        return extended, {lease.thread for lease, row in held if row is not None and row[1]}
+
+    def _held(
+        self, connection: sqlite3.Connection, leases: Sequence[Lease]
+    ) -> list[tuple[float, int] | None]:
+        sql = self._sql["held"]
+        return [connection.execute(sql, (lease.thread, lease.token)).fetchone() for lease in leases]
+
+    async def done(self, lease: Lease, *, again_at: float = 0.0) -> None:
+        await self._give_back(lease, start_by=again_at, at=again_at, finished=True)
+
+    async def retry(self, lease: Lease, at: float) -> None:
+        await self._give_back(lease, start_by=lease.start_by, at=at, finished=False)
+
+    async def _give_back(self, lease: Lease, *, start_by: float, at: float, finished: bool) -> None:
+        given = {
+            "thread": lease.thread,
+            "token": lease.token,
+            "now": self._now(),
+            "start_by": start_by,
+            "at": at,
+            "finished": finished,
+        }
+        sql = self._sql
+
+        def write(connection: sqlite3.Connection) -> tuple[str, int, float] | None:
+            if at <= 0 and connection.execute(sql["leave"], given).rowcount:
+                return None
+            kept: tuple[str, int, float] | None = connection.execute(sql["give_back"], given).fetchone()
+            return kept
+
+        kept = await self._database.write(write)
+        if kept is not None:
+            self._bell.strike(kept[0], TIER_NAMES[kept[1]], kept[2])
+
+    async def size(self) -> int:
+        found = self._database.read(lambda connection: connection.execute(self._sql["size"]).fetchone())
+        return int(found[0])
+
+    async def next_at(self, agents: Sequence[str] | None = None) -> float:
+        given = {"agents": None if agents is None else json.dumps(list(agents))}
+        found = self._database.read(
+            lambda connection: connection.execute(self._sql["next_at"], given).fetchone()
+        )
+        return found[0] or 0.0
+
+    async def close(self) -> None:
+        self._bell.close()
+        if self._poll is not None:
+            self._poll.cancel()
+            self._poll = None
+
+    def _next_change(self) -> float:
+        """When a thread becomes ready by itself."""
+        found = self._database.read(
+            lambda connection: connection.execute(self._sql["next_change"]).fetchone()
+        )
+        return NEVER if found[0] is None else float(found[0])
+
+    def _keep_polling(self) -> None:
+        if self._poll is None:
+            self._poll = asyncio.get_running_loop().call_later(POLL, self._look)
+
+    def _look(self) -> None:
+        """Has another process rung? Costs a few microseconds while nothing happens."""
+        self._poll = None
+        if not self._bell.waiting:
+            return
+        self._keep_polling()
+        try:
+            self._bell.strike_all(self._changed())
+        except TorporError:
+            self._bell.strike_all(0.0)  # those who wait will meet the same error, and report it
+
+    def _changed(self) -> float:
+        """From when on there is work, if the file has changed since the last look."""
+
+        def look(connection: sqlite3.Connection) -> float:
+            version = connection.execute(self._sql["file_version"]).fetchone()[0]
+            if version == self._seen_version:
+                return NEVER
+            self._seen_version = version
+            at = connection.execute(self._sql["work_from"]).fetchone()[0]
+            return NEVER if at is None else float(at)
+
+        return self._database.read(look)
+
+
+def _columns(ring: Ring, now: float) -> dict[str, Any]:
+    return {
+        "thread": ring.thread,
+        "agent": ring.agent,
+        "owner": ring.owner,
+        "tier": rank(ring.tier),
+        "ring_at": max(now, ring.not_before),
+        "start_by": ring.start_by,
+        "not_before": ring.not_before,
+        "ready": ring.not_before <= now,
+        "cut": ring.cut,
+    }

@@ -1,0 +1,91 @@
+-- name: ring
+INSERT INTO rings (thread, agent, owner, tier, ring_at, start_by, not_before, ready, ready_at, cut)
+VALUES (:thread, :agent, :owner, :tier, :ring_at, :start_by, :not_before, :ready, :ring_at, 0)
+ON CONFLICT (thread) DO UPDATE SET
+    agent = CASE excluded.agent WHEN '' THEN agent ELSE excluded.agent END,
+    owner = CASE excluded.owner WHEN '' THEN owner ELSE excluded.owner END,
+    tier = CASE WHEN rung THEN min(tier, excluded.tier) ELSE excluded.tier END,
+    ring_at = CASE WHEN rung THEN min(ring_at, excluded.ring_at) ELSE excluded.ring_at END,
+    start_by = CASE WHEN rung THEN min(start_by, excluded.start_by) ELSE excluded.start_by END,
+    not_before = CASE WHEN rung THEN min(not_before, excluded.not_before) ELSE excluded.not_before END,
+    ready = CASE token WHEN '' THEN max(ready, excluded.ready) ELSE ready END,
+    ready_at = CASE token WHEN '' THEN min(ready_at, excluded.ready_at) ELSE ready_at END,
+    rung = 1,
+    cut = max(cut, :cut AND token <> '')
+WHERE NOT rung OR excluded.tier < tier OR excluded.ring_at < ring_at OR excluded.start_by < start_by
+    OR excluded.not_before < not_before OR (:cut AND token <> '')
+
+-- name: promote
+UPDATE rings SET ready = 1 WHERE NOT ready AND ready_at <= :now
+
+-- name: take
+UPDATE rings SET
+    ready = 0, ready_at = :until, token = :token, attempt = attempt + (token <> ''), rung = 0, cut = 0
+WHERE thread IN (
+    SELECT thread FROM rings
+    WHERE ready
+        AND (:agents IS NULL OR agent IN (SELECT value FROM json_each(:agents)))
+        AND (:tiers IS NULL OR tier IN (SELECT value FROM json_each(:tiers)))
+    ORDER BY tier, start_by LIMIT :limit
+)
+RETURNING thread, ring_at, start_by, tier, owner, agent, attempt
+
+-- name: held
+SELECT ready_at, cut FROM rings WHERE thread = ? AND token = ?
+
+-- name: extend
+UPDATE rings SET ready = 0, ready_at = ?, cut = 0 WHERE thread = ? AND token = ?
+
+-- name: leave
+DELETE FROM rings WHERE thread = :thread AND token = :token AND NOT rung
+
+-- name: give_back
+UPDATE rings SET
+    token = '', cut = 0, rung = 1,
+    attempt = CASE WHEN :finished THEN 0 ELSE attempt END,
+    ready = CASE
+        WHEN :at <= 0 THEN not_before <= :now
+        WHEN rung THEN min(not_before, :at) <= :now
+        ELSE :at <= :now
+    END,
+    ready_at = CASE
+        WHEN :at <= 0 THEN ring_at
+        WHEN rung THEN min(ring_at, max(:at, :now))
+        ELSE max(:at, :now)
+    END,
+    ring_at = CASE
+        WHEN :at <= 0 THEN ring_at
+        WHEN rung THEN min(ring_at, max(:at, :now))
+        ELSE max(:at, :now)
+    END,
+    start_by = CASE
+        WHEN :at <= 0 THEN start_by
+        WHEN rung THEN min(start_by, :start_by)
+        ELSE :start_by
+    END,
+    not_before = CASE
+        WHEN :at <= 0 THEN not_before
+        WHEN rung THEN min(not_before, :at)
+        ELSE :at
+    END
+WHERE thread = :thread AND token = :token
+RETURNING agent, tier, not_before
+
+-- name: size
+SELECT count(*) FROM rings
+
+-- name: next_at
+SELECT min(ready_at) FROM rings
+WHERE :agents IS NULL OR agent IN (SELECT value FROM json_each(:agents))
+
+-- name: next_change
+SELECT min(ready_at) FROM rings WHERE NOT ready
+
+-- name: work_from
+SELECT CASE
+    WHEN EXISTS (SELECT 1 FROM rings WHERE ready) THEN 0
+    ELSE (SELECT min(ready_at) FROM rings WHERE NOT ready)
+END
+
+-- name: file_version
+PRAGMA data_version
