@@ -53,7 +53,7 @@ class Agent:
         return f"Agent({self.name!r})"
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: object) -> None:
     fits = isinstance(name, str) and 1 <= len(name) <= 100 and name.isprintable() and name == name.strip()
     if not fits:
         raise Refused(f"An agent's name is 1 to 100 printable characters, not {name!r}.")

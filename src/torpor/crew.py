@@ -1,7 +1,6 @@
 """Agents joined with their model and tools: what the runtime's roster is made of."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from torpor.agent import Agent
 from torpor.core.builtins import BUILTINS
@@ -9,7 +8,7 @@ from torpor.core.definition import Definition, ToolSpec
 from torpor.core.errors import Refused
 from torpor.models import resolve
 from torpor.ports import Model, Side
-from torpor.runtime.roster import CallContext, Function, FunctionResult
+from torpor.runtime.roster import Function
 from torpor.tools.catalog import Catalog, RapServer, assemble
 from torpor.tools.functions import BoundTool, FunctionTool, read_result, tool
 from torpor.tools.schema import compile_schema
@@ -41,7 +40,7 @@ class Joined:
         reader = read_result(side)
         self._own = own
         self._reader = reader
-        self.functions: Mapping[str, Function] = {one.name: _Kept(one, side) for one in (*own, reader)}
+        self.functions: Mapping[str, Function] = {one.name: BoundTool(one, side) for one in (*own, reader)}
         self._known: dict[tuple[tuple[str, bytes], ...], tuple[Definition, tuple[str, ...]]] = {}
         clashes = self._assembled({}).problems
         if clashes:
@@ -81,17 +80,6 @@ class Joined:
             tools=catalog.tools,
             servers=self.servers,
         )
-
-
-class _Kept:
-    """A function tool whose large results go to the store."""
-
-    def __init__(self, tool: FunctionTool, side: Side) -> None:
-        self._bound = BoundTool(tool, side)
-
-    async def run(self, context: CallContext, arguments: dict[str, Any]) -> FunctionResult:
-        result = await self._bound.run(context, arguments)
-        return FunctionResult(result.parts, result.is_error, result.handle, result.size, result.cause)
 
 
 def _function(given: object) -> FunctionTool:

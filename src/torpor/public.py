@@ -113,7 +113,9 @@ class Runtime:
         self._listen = listen
         self._workers = workers
         self._stack = AsyncExitStack()
-        self._make = lambda: open_parts(store, agents, public_url=public_url, **options)
+        self._store = store
+        self._agents = agents
+        self._options = {"public_url": public_url, **options}
         self._parts: Parts | None = None
         self._app: Starlette | None = None
         self.url = ""
@@ -121,7 +123,9 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         try:
-            self._parts = await self._stack.enter_async_context(self._make())
+            self._parts = await self._stack.enter_async_context(
+                open_parts(self._store, self._agents, **self._options)
+            )
             if self._listen is not None:
                 await self._open_port(self._listen)
             self._begin()

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from torpor.agent import Agent
 from torpor.clock import SystemClock
+from torpor.core.codec import decode_head
 from torpor.core.effects import Invoke
 from torpor.core.errors import Refused, Unavailable
 from torpor.crew import Joined
@@ -30,7 +31,7 @@ from torpor.runtime.worker import Worker
 from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import Database, SqliteStore
 from torpor.tools.callbacks import Callbacks
-from torpor.tools.catalog import RapServer
+from torpor.tools.catalog import known_manifest, read_manifest
 from torpor.tools.client import HttpTransport
 from torpor.tools.tokens import Keys
 
@@ -97,7 +98,6 @@ class Parts:
         self._lease = lease
         self._hot = hot
         self._stack = AsyncExitStack()
-        self._manifests: dict[str, str] = {}
         self._opened = _open_store(url, self.clock, lease, synchronous)
         self.store: Store = self._opened[0]
         self.side: Side = self._opened[0]
@@ -168,19 +168,14 @@ class Parts:
         await self.side.put(ADDRESSES, "public", base.encode())
 
     async def endpoint(self, row: Row, server: str) -> str:
-        """The URL that takes invocations, from the manifest that the thread has recorded."""
-        from torpor.core.codec import decode_head
-        from torpor.tools.catalog import read_manifest
-
-        known = self._manifests.get(f"{row.thread} {server}")
-        if known is None:
-            current = await self.store.row(row.thread) or row
-            hash = decode_head(current.head, current.shape).toolsets.get(server, "")
-            body = await self.side.get_blob(row.thread, hash) if hash else None
-            if body is None:
-                raise Refused(f"The thread has no manifest of {server}.")
-            known = read_manifest(body, hash).endpoint
-        return known
+        """The URL that takes invocations, from the manifest that the thread has recorded; empty: ask again."""
+        current = await self.store.row(row.thread) or row
+        hash = decode_head(current.head, current.shape).toolsets.get(server, "")
+        known = known_manifest(hash)
+        body = await self.side.get_blob(row.thread, hash) if hash and known is None else None
+        if body is not None:
+            known = read_manifest(body, hash)
+        return known.endpoint if known else ""
 
 
 def open_parts(settings: Any, agents: Sequence[Agent] = (), **options: Any) -> Parts:
@@ -216,12 +211,9 @@ def _open_store(
     url: str, clock: Clock, lease: float, synchronous: str
 ) -> tuple[MemoryStore, MemoryQueue] | tuple[SqliteStore, SqliteQueue]:
     if url == "memory:":
-        return MemoryStore(clock), MemoryQueue(clock, lease)
+        return MemoryStore(clock), MemoryQueue(clock, lease=lease)
     if url.startswith("sqlite:"):
         database = Database.open(url, clock=clock, synchronous=synchronous)  # type: ignore[arg-type]
-        return SqliteStore(database), SqliteQueue(database, lease)
+        return SqliteStore(database), SqliteQueue(database, lease=lease)
     known = "memory:, sqlite:///path"
     raise Refused(f"No store for {url.split(':', 1)[0] + ':'!r}. Known: {known}.")
-
-
-__all__ = ["Parts", "RapServer", "load_agents", "open_parts"]

@@ -5,6 +5,7 @@ here waits for a tool server's answer: that comes as a callback.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -19,7 +20,9 @@ from torpor.core.thread import GIVES_UP, OpenCall
 from torpor.core.tiers import start_by
 from torpor.ports import Clock, OutboxRow, Queue, Ring, Row, Store
 from torpor.runtime.ids import Ids
-from torpor.runtime.roster import CallContext, FunctionResult, Roster
+from torpor.runtime.roster import CallContext, FunctionResult, Roster, Verdict
+
+log = logging.getLogger("torpor.dispatch")
 
 RUNS = 5
 """How often a function that is safe or keyed is started in all."""
@@ -117,9 +120,11 @@ class Dispatcher:
                 await self._invoke(row, effect, held.attempt)
             else:
                 await self._tell(row, effect)
-        except TorporError:
+        except TorporError as error:
             # The claim runs out and the sweep finds the effect again: nothing is lost by letting go here.
-            return
+            log.warning("The effect %s of %s was put off: %s", effect.id, row.thread, error)
+        except Exception:
+            log.exception("The effect %s of %s failed in a way it should not", effect.id, row.thread)
 
     async def _tell(self, row: Row, effect: Cancel | Notify) -> None:
         servers = self._servers(row.agent)
@@ -247,14 +252,14 @@ def _is_wanted(left: OutboxRow, wanted: Mapping[str, OpenCall]) -> bool:
     return call is not None and call.given_up not in GIVES_UP
 
 
-def _unknown(effect: Invoke) -> FunctionResult:
+def _unknown(effect: Invoke) -> Verdict:
     text = (
         f"Error: {effect.name} was started and its outcome is unknown: it may or may not have taken effect. "
         "It was not run again."
     )
-    return FunctionResult((Text(text),), is_error=True, cause="unknown")
+    return Verdict((Text(text),), cause="unknown")
 
 
-def _undelivered(effect: Invoke, why: str) -> FunctionResult:
+def _undelivered(effect: Invoke, why: str) -> Verdict:
     text = f"Error: {effect.name} could not be handed to its tool server, so it did not run. {why}"
-    return FunctionResult((Text(text),), is_error=True, cause="undelivered")
+    return Verdict((Text(text),), cause="undelivered")

@@ -24,15 +24,30 @@ class CallContext(msgspec.Struct, frozen=True):
     """Above 1: an earlier run of this call may have happened."""
 
 
-class FunctionResult(msgspec.Struct, frozen=True):
+class FunctionResult(Protocol):
     """What a function tool gave, ready to be stored."""
 
+    @property
+    def parts(self) -> tuple[Part, ...]: ...
+    @property
+    def is_error(self) -> bool: ...
+    @property
+    def handle(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def cause(self) -> str:
+        """Set where the function itself did not answer."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A result in the runtime's own words, and its cause."""
+
     parts: tuple[Part, ...]
-    is_error: bool = False
+    cause: str
+    is_error: bool = True
     handle: str = ""
     size: int = 0
-    cause: str = ""
-    """Set where the runtime itself settles the call."""
 
 
 class Function(Protocol):
