@@ -25,7 +25,7 @@ from torpor.runtime.hot import Hot
 from torpor.runtime.ids import Ids
 from torpor.runtime.live import LocalLive
 from torpor.runtime.roster import Roster
-from torpor.runtime.slice import Kit
+from torpor.runtime.state import Kit
 from torpor.runtime.threads import Threads
 from torpor.runtime.worker import Worker
 from torpor.stores.memory import MemoryStore

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from torpor.core.absorb import say_queued, send
-from torpor.core.builtins import PASSIVE, Told, Wait, arm, decide
+from torpor.core.builtins import PASSIVE, Decision, Told, Unsubscribe, Wait, arm, decide, unsubscribe
 from torpor.core.chunks import Stop
 from torpor.core.definition import ToolSpec
 from torpor.core.messages import Call, Result, Turn, TurnPart
@@ -40,9 +40,9 @@ class Refuse(msgspec.Struct, frozen=True):
 
 
 class Decide(msgspec.Struct, frozen=True):
-    """A built-in decides."""
+    """A built-in has decided."""
 
-    arguments: dict[str, Any]
+    decision: Decision
 
 
 class Run(msgspec.Struct, frozen=True, eq=False):
@@ -82,7 +82,7 @@ def answer(step: Step, raw: Sequence[RawPart], stop: Stop, asked: Asked) -> list
             case Refuse():
                 step.settle_here(call.id, fate.cause, f"Error: {fate.text}")
             case Decide():
-                _decide(step, call, fate.arguments)
+                _decided(step, call, fate.decision)
             case Run():
                 inline.append(Inline(call.id, fate.spec, fate.arguments))
             case Send():
@@ -177,7 +177,7 @@ def _fate(step: Step, call: RawCall, sent: int) -> Fate:
         told = "; ".join(violations[:VIOLATIONS_SHOWN])
         return Refuse("invalid_arguments", f"the arguments of {call.name} do not fit its schema: {told}")
     if spec.builtin:
-        return Decide(arguments)
+        return Decide(decide(step, call.name, arguments))
     if spec.inline:
         return Run(spec, arguments)
     return Send(spec, held=sent >= step.definition.limits.parallel)
@@ -189,12 +189,14 @@ def _known(step: Step) -> str:
     return f"Known: {', '.join(names[:NAMES_SHOWN])}{more}."
 
 
-def _decide(step: Step, call: Call, arguments: dict[str, Any]) -> None:
-    match decide(step, call.name, call.id, arguments):
-        case Wait() as wait:
-            arm(step, call.id, wait)
-        case Told() as told:
-            step.settle_here(call.id, "decided", told.text, is_error=told.is_error)
+def _decided(step: Step, call: Call, decision: Decision) -> None:
+    match decision:
+        case Wait():
+            arm(step, call.id, decision)
+        case Told():
+            step.settle_here(call.id, "decided", decision.text, is_error=decision.is_error)
+        case Unsubscribe():
+            step.settle_here(call.id, "decided", unsubscribe(step, decision), is_error=False)
 
 
 def _turn(step: Step, parts: tuple[TurnPart, ...], fates: list[Fate], stop: Stop, asked: Asked) -> Turn:
@@ -209,15 +211,18 @@ def _turn(step: Step, parts: tuple[TurnPart, ...], fates: list[Fate], stop: Stop
         usage=stop.usage,
         seconds=asked.seconds,
         stop=stop.reason,
-        loopback=bool(fates) and all(isinstance(fate, Refuse | Decide) for fate in fates),
-        end=_ends(step, parts, fates, asked.upto),
+        loopback=bool(fates) and all(_settles_here(fate) for fate in fates),
+        end=_ends(step, fates, asked.upto),
         trace=step.trace,
     )
 
 
-def _ends(step: Step, parts: tuple[TurnPart, ...], fates: list[Fate], upto: int) -> bool:
+def _ends(step: Step, fates: list[Fate], upto: int) -> bool:
     """Nothing but sleeps is left to wait for, and nothing has come that the turn did not see."""
     if step.head.active or step.head.owed > upto:
         return False
-    calls = [part for part in parts if isinstance(part, Call)]
-    return all(call.passive and isinstance(fate, Decide) for call, fate in zip(calls, fates, strict=True))
+    return all(isinstance(fate, Decide) and isinstance(fate.decision, Wait) for fate in fates)
+
+
+def _settles_here(fate: Fate) -> bool:
+    return isinstance(fate, Refuse) or (isinstance(fate, Decide) and not isinstance(fate.decision, Wait))

@@ -12,7 +12,7 @@ from torpor.core.messages import Noted, Unsubscribed
 from torpor.core.request import Tool, instant
 from torpor.core.signals import Due
 from torpor.core.step import Step
-from torpor.core.thread import OpenCall
+from torpor.core.thread import OpenCall, Subscription
 
 LONGEST_SLEEP = 10 * 366 * 86_400.0
 """Seconds: ten years."""
@@ -31,12 +31,27 @@ class Told(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-Decision = Wait | Told
+class Unsubscribe(msgspec.Struct, frozen=True):
+    """End a subscription, then settle the call."""
+
+    call: str
+    subscription: Subscription
 
 
-def decide(step: Step, name: str, call: str, arguments: dict[str, Any]) -> Decision:
-    """Decide a call of a built-in tool. Its arguments conform to its schema."""
-    return _DECISIONS[name](step, call, arguments)
+Decision = Wait | Told | Unsubscribe
+
+
+def decide(step: Step, name: str, arguments: dict[str, Any]) -> Decision:
+    """Decide a call of a built-in tool; the step is only read. The arguments conform to the tool's schema."""
+    return _DECISIONS[name](step, arguments)
+
+
+def unsubscribe(step: Step, decision: Unsubscribe) -> str:
+    """End a subscription; gives the words for the model."""
+    id, subscription = decision.call, decision.subscription
+    step.add(Noted(step.now, Unsubscribed(id, "cancelled"), step.trace))
+    step.effects.append(Cancel(f"{id}/cancel", id, subscription.server))
+    return f"The subscription {id} of {subscription.name} is cancelled."
 
 
 def arm(step: Step, call: str, wait: Wait) -> None:
@@ -45,7 +60,7 @@ def arm(step: Step, call: str, wait: Wait) -> None:
         step.timers.append(Due(step.thread, f"{call}/sleep", step.now, due=wait.until, call=call))
 
 
-def _sleep(step: Step, call: str, arguments: dict[str, Any]) -> Decision:
+def _sleep(step: Step, arguments: dict[str, Any]) -> Decision:
     seconds = float(arguments["seconds"])
     if seconds <= 0:
         return Told("Slept 0 seconds.")
@@ -56,7 +71,7 @@ def _sleep(step: Step, call: str, arguments: dict[str, Any]) -> Decision:
     return Wait(step.now + seconds)
 
 
-def _sleep_until(step: Step, call: str, arguments: dict[str, Any]) -> Decision:
+def _sleep_until(step: Step, arguments: dict[str, Any]) -> Decision:
     try:
         moment, rule = wall_time(arguments["date"], arguments["time"], arguments.get("timezone", "UTC"))
     except ValueError as error:
@@ -68,22 +83,20 @@ def _sleep_until(step: Step, call: str, arguments: dict[str, Any]) -> Decision:
     return Wait(moment)
 
 
-def _sleep_until_news(step: Step, call: str, arguments: dict[str, Any]) -> Decision:
+def _sleep_until_news(step: Step, arguments: dict[str, Any]) -> Decision:
     return Wait()
 
 
-def _cancel_subscription(step: Step, call: str, arguments: dict[str, Any]) -> Decision:
+def _cancel_subscription(step: Step, arguments: dict[str, Any]) -> Decision:
     id = arguments["tool_call_id"]
     subscription = step.head.subscriptions.get(id)
     if subscription is None:
         known = ", ".join(step.head.subscriptions) or "none"
         return Told(f"Error: {id!r} is not an active subscription of this thread. Active: {known}.", True)
-    step.add(Noted(step.now, Unsubscribed(id, "cancelled"), step.trace))
-    step.effects.append(Cancel(f"{id}/cancel", id, subscription.server))
-    return Told(f"The subscription {id} of {subscription.name} is cancelled.")
+    return Unsubscribe(id, subscription)
 
 
-_DECISIONS: dict[str, Callable[[Step, str, dict[str, Any]], Decision]] = {
+_DECISIONS: dict[str, Callable[[Step, dict[str, Any]], Decision]] = {
     "sleep": _sleep,
     "sleep_until": _sleep_until,
     "sleep_until_event_or_input": _sleep_until_news,

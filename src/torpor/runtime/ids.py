@@ -15,6 +15,10 @@ class Ids:
         """``length`` random characters."""
         return "".join(self._random.choices(ALPHABET, k=length))
 
+    def hex(self, length: int) -> str:
+        """``length`` random hexadecimal digits."""
+        return f"{self._random.getrandbits(4 * length):0{length}x}"
+
     def thread(self) -> str:
         """A thread id: 20 characters."""
         return self.text(20)

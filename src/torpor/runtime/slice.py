@@ -4,130 +4,21 @@ Load, absorb, at most one completion, commit, dispatch, yield. What goes wrong h
 a model's failure is retried or parks the thread, a lost race forgets everything, and the rest is raised.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Protocol, cast
-
 import msgspec
 
 from torpor.core.absorb import absorb
-from torpor.core.answer import Asked, Inline, answer, answer_cut, finish_turn, settle_inline
-from torpor.core.chunks import Stop
 from torpor.core.codec import SHAPE, encode
-from torpor.core.definition import Definition
-from torpor.core.effects import Effect
-from torpor.core.errors import Broken, Conflict, TorporError, Unavailable
-from torpor.core.messages import Born, Noted, Parked, Result, Text, Turn
+from torpor.core.errors import Conflict, TorporError, Unavailable
+from torpor.core.messages import Born, Noted, Parked, Turn
 from torpor.core.plan import Complete, Exceeded, owes_now, plan
-from torpor.core.prompt import Projection, request
 from torpor.core.record import SliceRecord
-from torpor.core.request import Attempt, Request
 from torpor.core.retry import Again, Park, after_failure
 from torpor.core.signals import ClosedSignal, Nudged, SaidSignal, StoppedSignal
 from torpor.core.step import Step
-from torpor.core.turn import Gathering
-from torpor.ports import (
-    Clock,
-    Commit,
-    Lease,
-    LiveEvent,
-    OutboxRow,
-    Row,
-    Side,
-    Snapshot,
-    Store,
-    StoredMessage,
-    Version,
-)
-from torpor.runtime.equip import Equipment
-from torpor.runtime.gates import Gates
-from torpor.runtime.hot import Hot, Warm, warm_up
-from torpor.runtime.ids import Ids
-from torpor.runtime.live import LocalLive
-from torpor.runtime.roster import CallContext, Member, Outfit, Roster
-
-INLINE_SECONDS = 5.0
-CLAIM_SECONDS = 30.0
-
-
-class Dispatch(Protocol):
-    """Performs effects after the commit."""
-
-    def start(self, row: Row, effects: list[OutboxRow]) -> None:
-        """Begin to perform effects that this process has claimed."""
-
-    async def resume(self, row: Row, leftovers: tuple[OutboxRow, ...], wanted: Mapping[str, Any]) -> None:
-        """Take up effects that nobody holds."""
-
-
-class Kit(msgspec.Struct, frozen=True, eq=False):
-    """What slices work with in one process."""
-
-    store: Store
-    side: Side
-    clock: Clock
-    roster: Roster
-    live: LocalLive
-    equipment: Equipment
-    gates: Gates
-    hot: Hot
-    ids: Ids
-    dispatch: Dispatch
-    worker: str = "worker"
-
-
-class Running(msgspec.Struct, eq=False):
-    """A slice under way, as its worker sees it."""
-
-    lease: Lease
-    asking: bool = False
-    """A completion is being streamed: it may be cut."""
-    cut: bool = False
-    overdue: bool = False
-    lost: bool = False
-    """Somebody else has the lease now."""
-    since: float = 0.0
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """How a slice ended. ``again_at`` above 0: when the thread should be looked at next."""
-
-    yielded: str
-    again_at: float = 0.0
-    error: str = ""
-
-
-class Completion(msgspec.Struct, frozen=True, eq=False):
-    """What a completion brought: a gathering that stopped, or one that a person cut."""
-
-    gathering: Gathering
-    cut: bool = False
-
-
-class _Slice:
-    """The state of one slice while it runs."""
-
-    __slots__ = ("kit", "member", "outfit", "projection", "record", "running", "snapshot", "step", "warm")
-
-    def __init__(self, kit: Kit, running: Running, snapshot: Snapshot, warm: Warm, member: Member) -> None:
-        self.kit = kit
-        self.running = running
-        self.snapshot = snapshot
-        self.warm = warm
-        self.member = member
-        row, lease = snapshot.row, running.lease
-        self.step = Step(row.thread, warm.head, snapshot.now, Definition(row.agent), row.trace)
-        self.outfit: Outfit | None = None
-        self.projection: Projection | None = None
-        self.record: dict[str, Any] = {
-            "thread": row.thread,
-            "version": row.version.counter,
-            "worker": kit.worker,
-            "ring_at": lease.ring_at,
-            "leased_at": running.since,
-            "loaded_at": snapshot.now,
-            "attempt": row.attempt,
-        }
+from torpor.ports import Commit, LiveEvent, OutboxRow, Row, Snapshot, StoredMessage, Version
+from torpor.runtime.completion import ask, take
+from torpor.runtime.hot import Warm, warm_up
+from torpor.runtime.state import CLAIM_SECONDS, Kit, Outcome, Running, Slice
 
 
 async def run_slice(kit: Kit, running: Running) -> Outcome:
@@ -135,6 +26,7 @@ async def run_slice(kit: Kit, running: Running) -> Outcome:
     thread = running.lease.thread
     warm = kit.hot.get(thread)
     snapshot = await kit.store.load(thread, known=warm.version if warm else None)
+    running.loaded = kit.clock.now()
     row = snapshot.row
     member = kit.roster.get(row.agent)
     if member is None:
@@ -143,7 +35,7 @@ async def run_slice(kit: Kit, running: Running) -> Outcome:
         return Outcome("failed", again_at=_soonest(row.not_before, snapshot.next_due))
     if warm is None or snapshot.history is not None:
         warm = warm_up(row, snapshot.history or ())
-    slice = _Slice(kit, running, snapshot, warm, member)
+    slice = Slice(kit, running, snapshot, warm, member)
     try:
         return await _run(slice)
     except Conflict:
@@ -161,7 +53,7 @@ def _resting(snapshot: Snapshot) -> bool:
     )
 
 
-async def _run(slice: _Slice) -> Outcome:
+async def _run(slice: Slice) -> Outcome:
     step, kit = slice.step, slice.kit
     if step.head.length == 0:
         step.add(Noted(step.now, Born(slice.snapshot.row.agent), step.trace))
@@ -177,7 +69,7 @@ async def _run(slice: _Slice) -> Outcome:
     return await _commit(slice, planned.why)
 
 
-async def _complete(slice: _Slice) -> Outcome:
+async def _complete(slice: Slice) -> Outcome:
     """Ask the model, and judge how that ended."""
     step, kit = slice.step, slice.kit
     held = await kit.equipment.equip(slice.member, step)
@@ -189,8 +81,8 @@ async def _complete(slice: _Slice) -> Outcome:
     if gate > step.now:
         return Outcome("gated", again_at=_soonest(gate, slice.snapshot.next_due))
     try:
-        completion = await _ask(slice)
-        await _answer(slice, completion)
+        completion = await ask(slice)
+        await take(slice, completion)
     except Conflict:
         raise
     except TorporError as error:
@@ -200,106 +92,7 @@ async def _complete(slice: _Slice) -> Outcome:
     return await _commit(slice, "")
 
 
-async def _ask(slice: _Slice) -> Completion:
-    step, kit, running = slice.step, slice.kit, slice.running
-    question = _question(slice)
-    limits = step.definition.limits
-    attempt = Attempt(step.thread, step.head.ordinal, slice.snapshot.row.attempt, limits.seconds)
-    slice.record |= {
-        "ordinal": attempt.ordinal,
-        "request_hash": question.hash,
-        "model": slice.member.model.name,
-        "model_from": kit.clock.now(),
-    }
-    gathering = Gathering()
-    kit.live.started(step.thread, gathering)
-    running.asking = True
-    try:
-        await _stream(slice, question, attempt, gathering)
-    except asyncio.CancelledError:
-        _forgive(running)
-        if running.cut:
-            return Completion(gathering, cut=True)
-        if running.lost:
-            raise Conflict("The lease went to another worker.") from None
-        raise Unavailable("The completion took longer than a slice may last.") from None
-    except TorporError:
-        raise
-    except Exception as error:
-        raise Broken(f"The model failed in a way it should not: {type(error).__name__}: {error}") from error
-    finally:
-        running.asking = False
-        slice.record["model_to"] = kit.clock.now()
-    return Completion(gathering)
-
-
-def _forgive(running: Running) -> None:
-    """Go on after a cancellation that was meant for the completion alone; any other is passed on."""
-    task = asyncio.current_task()
-    if task is None or not (running.cut or running.overdue or running.lost):
-        raise asyncio.CancelledError
-    task.uncancel()
-
-
-async def _stream(slice: _Slice, question: Request, attempt: Attempt, gathering: Gathering) -> None:
-    live, thread = slice.kit.live, slice.step.thread
-    stream = slice.member.model.stream(question, attempt)
-    try:
-        async for chunk in stream:
-            if not gathering.begun:
-                slice.record["first_byte"] = slice.kit.clock.now()
-            gathering.add(chunk)
-            if live.watched(thread):
-                live.publish(thread, LiveEvent(type(chunk).__name__, getattr(chunk, "text", "")))
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await cast("AsyncGenerator[Any, None]", stream).aclose()
-
-
-def _question(slice: _Slice) -> Request:
-    outfit = slice.kit.roster.outfit(slice.step.definition)
-    projection = slice.projection = slice.warm.projection.fork()
-    for message in slice.step.messages:
-        projection.add(message)
-    projection.show()
-    return request(outfit.definition, projection, outfit.fixed)
-
-
-async def _answer(slice: _Slice, completion: Completion) -> None:
-    step, record = slice.step, slice.record
-    seconds = max(0.0, record["model_to"] - record["model_from"])
-    asked = Asked(step.head.length, slice.kit.ids.token(), slice.member.model.name, seconds)
-    if completion.cut:
-        answer_cut(step, completion.gathering.cut(), asked)
-        return
-    parts = completion.gathering.parts()
-    stop = completion.gathering.stop or Stop()
-    record |= {
-        "usage": stop.usage,
-        "product": stop.product,
-        "provider_ids": stop.provider_ids,
-        "model": stop.model or slice.member.model.name,
-    }
-    for inline in answer(step, parts, stop, asked):
-        settle_inline(step, await _run_inline(slice, inline))
-    finish_turn(step)
-
-
-async def _run_inline(slice: _Slice, inline: Inline) -> Result:
-    step, row = slice.step, slice.snapshot.row
-    function = slice.member.functions[inline.spec.name]
-    context = CallContext(step.thread, inline.call, row.agent, row.user_id, row.context)
-    try:
-        async with asyncio.timeout(inline.spec.timeout or INLINE_SECONDS):
-            got = await function.run(context, inline.arguments)
-    except TimeoutError:
-        text = Text("Error: the tool ran out of time.")
-        return Result(step.now, inline.call, (text,), is_error=True, cause="timeout")
-    return Result(step.now, inline.call, got.parts, got.is_error, "", got.handle, got.size)
-
-
-async def _failed(slice: _Slice, error: TorporError) -> Outcome:
+async def _failed(slice: Slice, error: TorporError) -> Outcome:
     """A completion failed: nothing is committed but when to try again, or the thread is parked."""
     step, kit, row = slice.step, slice.kit, slice.snapshot.row
     now = await kit.store.now()
@@ -312,7 +105,7 @@ async def _failed(slice: _Slice, error: TorporError) -> Outcome:
     return Outcome("failed", again_at=_soonest(judged.at, slice.snapshot.next_due), error=str(error))
 
 
-async def _postpone(slice: _Slice, judged: Again, error: TorporError) -> None:
+async def _postpone(slice: Slice, judged: Again, error: TorporError) -> None:
     kit, row = slice.kit, slice.snapshot.row
     if isinstance(error, Unavailable) and error.retry_after:
         await kit.gates.shut(slice.member.model.name, judged.at)
@@ -321,7 +114,7 @@ async def _postpone(slice: _Slice, judged: Again, error: TorporError) -> None:
     kit.live.publish(row.thread, LiveEvent("dropped", str(error)))
 
 
-async def _commit(slice: _Slice, why: str) -> Outcome:
+async def _commit(slice: Slice, why: str) -> Outcome:
     """Write the slice, then let its effects go out."""
     step, kit, snapshot = slice.step, slice.kit, slice.snapshot
     yielded = why or _yielded(step)
@@ -345,17 +138,17 @@ def _yielded(step: Step) -> str:
     return "owed" if isinstance(planned, Complete | Exceeded) else planned.why
 
 
-def _next_look(slice: _Slice, yielded: str) -> float:
+def _next_look(slice: Slice, yielded: str) -> float:
     if slice.snapshot.more or yielded == "owed":
         return slice.snapshot.now
     return _soonest(slice.snapshot.next_due, *(timer.due for timer in slice.step.timers))
 
 
-async def _write(slice: _Slice, yielded: str) -> Version:
+async def _write(slice: Slice, yielded: str) -> Version:
     step, kit, row = slice.step, slice.kit, slice.snapshot.row
     first = slice.warm.head.length + 1
     messages = tuple(StoredMessage(first + i, encode(message)) for i, message in enumerate(step.messages))
-    effects: tuple[Effect, ...] = tuple(step.effects)
+    effects = tuple(step.effects)
     return await kit.store.commit(
         Commit(
             thread=step.thread,
@@ -373,7 +166,7 @@ async def _write(slice: _Slice, yielded: str) -> Version:
     )
 
 
-def _row(slice: _Slice) -> Row:
+def _row(slice: Slice) -> Row:
     step, row = slice.step, slice.snapshot.row
     head = step.head
     answered = any(isinstance(message, Turn) for message in step.messages)
@@ -392,7 +185,7 @@ def _row(slice: _Slice) -> Row:
     )
 
 
-def _keep(slice: _Slice, version: Version) -> None:
+def _keep(slice: Slice, version: Version) -> None:
     """Remember the thread as committed, so that its next slice here decodes nothing."""
     step = slice.step
     projection = slice.projection
@@ -410,15 +203,18 @@ def _weight(message: object) -> int:
     return 200 + sum(len(getattr(part, "text", "")) + len(getattr(part, "data", "")) for part in parts)
 
 
-def _record(slice: _Slice, yielded: str) -> SliceRecord:
+def _record(slice: Slice, yielded: str) -> SliceRecord:
     step = slice.step
-    released = "model_from" in slice.record
+    settled = [
+        msgspec.structs.replace(wait, released=True) if i < slice.waits_before else wait
+        for i, wait in enumerate(step.settled)
+    ]
     return SliceRecord(
         **slice.record,
         woken_by=tuple(step.outcomes),
         committed_at=slice.kit.clock.now(),
         opened=tuple(step.opened),
-        settled=tuple(msgspec.structs.replace(wait, released=released) for wait in step.settled),
+        settled=tuple(settled),
         yielded=yielded,
     )
 

@@ -25,6 +25,14 @@ POLL = 0.2
 """Seconds between looks at the store for what another process may have written."""
 
 
+class UnknownThread(Refused):
+    """There is no thread of this id."""
+
+
+class Contradicts(Refused):
+    """What was done before stands against it: an id or key that is taken, a thread that is closed."""
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """What a sender holds: the signal's id, and the mode that was applied."""
 
@@ -84,11 +92,11 @@ class Threads:
         id = thread or self.ids.thread()
         row = Row(
             thread=_thread_id(id), agent=agent, owner=owner, user_id=user_id, context=context, tier=chosen,
-            root=id, created=now, updated=now, title=_title(parts), trace=self.ids.text(32),
+            root=id, created=now, updated=now, title=_title(parts), trace=self.ids.hex(32),
         )  # fmt: skip
         said = self._said(row, parts, "steer", by, key, now) if parts else None
         if not await self.store.create(row, [said] if said else []) and not key:
-            raise Refused(f"There is a thread {id!r} already.")
+            raise Contradicts(f"There is a thread {id!r} already.")
         if said:
             await self._ring(row, now)
         return row, Receipt(said.id, "steer") if said else None
@@ -131,7 +139,7 @@ class Threads:
         """A thread's row. ``Refused`` if there is no such thread."""
         row = await self.store.row(thread)
         if row is None:
-            raise Refused(f"There is no thread {thread!r}.")
+            raise UnknownThread(f"There is no thread {thread!r}.")
         return row
 
     async def head(self, thread: str) -> Head:
@@ -203,7 +211,7 @@ class Threads:
     async def _open(self, thread: str) -> Row:
         row = await self.row(thread)
         if row.state == "closed":
-            raise Refused(f"The thread {thread!r} is closed.")
+            raise Contradicts(f"The thread {thread!r} is closed.")
         return row
 
     async def _command(
@@ -225,12 +233,12 @@ class Threads:
         kept = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in parts)
         _check_words(kept)
         id = f"said/{key or self.ids.text(16)}"
-        return SaidSignal(row.thread, id, now, by, tier=tier, trace=row.trace, parts=kept, mode=mode)
+        return SaidSignal(row.thread, id, now, by, tier=tier, parts=kept, mode=mode)
 
     async def _same_words(self, thread: str, key: str, signal: SaidSignal) -> None:
         body = sha256(msgspec.msgpack.encode((signal.parts, signal.mode))).digest()
         if await self.side.put_new("said", f"{thread}/{key}", body) != body:
-            raise Refused(f"The idempotency key {key!r} was used before with other words.")
+            raise Contradicts(f"The idempotency key {key!r} was used before with other words.")
 
     async def _post(self, row: Row, signal: AnySignal, *, cut: bool = False, tier: str = "") -> bool:
         posted = (await self.store.post([signal]))[0]

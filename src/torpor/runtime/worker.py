@@ -6,7 +6,8 @@ import logging
 from torpor.core.errors import TorporError, Unavailable
 from torpor.core.retry import backoff
 from torpor.ports import Clock, Lease, Queue
-from torpor.runtime.slice import Kit, Outcome, Running, run_slice
+from torpor.runtime.slice import run_slice
+from torpor.runtime.state import Kit, Outcome, Running
 
 log = logging.getLogger("torpor.worker")
 
