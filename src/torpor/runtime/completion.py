@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 from torpor.core.answer import Asked, Inline, answer, answer_cut, finish_turn, settle_inline
-from torpor.core.chunks import Stop
+from torpor.core.chunks import AnyChunk, CallStart, ReasoningDelta, Stop, TextDelta
 from torpor.core.errors import Broken, Conflict, TorporError, Unavailable
 from torpor.core.messages import Result, Text
 from torpor.core.prompt import request
@@ -37,8 +37,13 @@ async def ask(slice: Slice) -> Completion:
     running.asking = True
     try:
         await _stream(slice, question, attempt, gathering)
+        if not running.asking:
+            # A cancellation is on its way: let it arrive here, and not in the commit.
+            await asyncio.sleep(0)
     except asyncio.CancelledError:
         _forgive(running)
+        if gathering.stop is not None:
+            return Completion(gathering)
         if running.cut:
             return Completion(gathering, cut=True)
         if running.lost:
@@ -71,11 +76,21 @@ async def _stream(slice: Slice, question: Request, attempt: Attempt, gathering: 
                 slice.record["first_byte"] = slice.kit.clock.now()
             gathering.add(chunk)
             if live.watched(thread):
-                live.publish(thread, LiveEvent(type(chunk).__name__, getattr(chunk, "text", "")))
+                _publish(slice, chunk)
     finally:
         close = getattr(stream, "aclose", None)
         if close is not None:
             await cast("AsyncGenerator[Any, None]", stream).aclose()
+
+
+def _publish(slice: Slice, chunk: AnyChunk) -> None:
+    kind = _KINDS.get(type(chunk))
+    if kind is not None:
+        text = chunk.name if isinstance(chunk, CallStart) else getattr(chunk, "text", "")
+        slice.kit.live.publish(slice.step.thread, LiveEvent(kind, text))
+
+
+_KINDS: dict[type[AnyChunk], str] = {TextDelta: "text", ReasoningDelta: "reasoning", CallStart: "call"}
 
 
 def _question(slice: Slice) -> Request:

@@ -60,10 +60,10 @@ class Equipment:
         for server in member.servers:
             recorded = step.head.toolsets.get(server)
             if recorded is None or (not recorded and step.head.exchange.completions == 0):
-                again = max(again, await self._look(step, server, first=recorded is None))
+                again = max(again, await self._look(member, step, server, first=recorded is None))
         return again
 
-    async def _look(self, step: Step, server: str, *, first: bool) -> float:
+    async def _look(self, member: Member, step: Step, server: str, *, first: bool) -> float:
         try:
             body = await self._discovery.manifest(server)
         except Refused as error:
@@ -78,7 +78,10 @@ class Equipment:
         hash = sha256(body).hexdigest()
         self._manifests[hash] = body
         await self._side.put_blob(step.thread, hash, body)
-        step.add(Noted(step.now, Equipped(server, hash), step.trace))
+        known = {**step.head.toolsets, server: hash}
+        manifests = {url: self._manifests[one] for url, one in known.items() if one in self._manifests}
+        problems = [problem for problem in member.problems(manifests) if server in problem]
+        step.add(Noted(step.now, Equipped(server, hash, " ".join(problems)), step.trace))
         return 0.0
 
     def _go_without(self, step: Step, server: str, reason: str, *, first: bool) -> None:

@@ -74,10 +74,18 @@ class Worker:
                 for lease in leases:
                     await self._run(lease)
                 failures = 0
+            except asyncio.CancelledError:
+                # A cut that came too late for its completion must not cost this slot.
+                if self._stopping or not self._forgiven():
+                    raise
             except Unavailable as error:
                 log.warning("The store or queue is away: %s", error)
                 await self._clock.sleep(backoff(failures, self._kit.ids.jitter(), 0.1, 10.0))
                 failures += 1
+
+    def _forgiven(self) -> bool:
+        task = asyncio.current_task()
+        return task is not None and bool(task.cancelling()) and task.uncancel() == 0
 
     async def _run(self, lease: Lease) -> None:
         """Run slices of one thread while they follow at once, then give the lease back."""
