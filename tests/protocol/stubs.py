@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import time
 from collections.abc import AsyncIterator, Callable
@@ -10,6 +11,8 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+
+from torpor.tools.server import ToolServer
 
 DEADLINE = 10.0
 
@@ -94,7 +97,9 @@ class Peer:
     thread: str = "th-1"
     headers: dict[str, str] = field(default_factory=dict)
 
-    def invocation(self, operation: str, arguments: Any = None, ident: str = "c-1", **more: Any) -> dict[str, Any]:
+    def invocation(
+        self, operation: str, arguments: Any = None, ident: str = "c-1", **more: Any
+    ) -> dict[str, Any]:
         return {
             "operation": operation,
             "arguments": {} if arguments is None else arguments,
@@ -107,7 +112,7 @@ class Peer:
     async def post(self, path: str, body: Any, **options: Any) -> tuple[int, bytes]:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", **self.headers, **options.pop("headers", {})}
-        async with self.http.post(f"{self.base}{path}", data=raw, headers=headers) as answer:
+        async with self.http.post(f"{self.base}{path}", data=io.BytesIO(raw), headers=headers) as answer:
             return answer.status, await answer.read()
 
     async def invoke(self, operation: str, arguments: Any = None, ident: str = "c-1", **more: Any) -> int:
@@ -116,7 +121,9 @@ class Peer:
         return status
 
     async def cancel(self, ident: str, thread: str | None = None) -> tuple[int, bytes]:
-        return await self.post("/cancel_tool_call", {"thread_id": thread or self.thread, "tool_call_id": ident})
+        return await self.post(
+            "/cancel_tool_call", {"thread_id": thread or self.thread, "tool_call_id": ident}
+        )
 
     async def close(self, thread: str | None = None) -> tuple[int, bytes]:
         return await self.post("/close_thread", {"thread_id": thread or self.thread})
@@ -148,3 +155,11 @@ async def eventually(holds: Callable[[], Any]) -> Any:
             if value:
                 return value
             await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def talking(server: ToolServer, **script: Any) -> AsyncIterator[tuple[Peer, StubRuntime]]:
+    """Serve a tool server and give both halves of a runtime that talks to it."""
+    async with stub_runtime(**script) as stub, server.listening() as url, aiohttp.ClientSession() as http:
+        headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
+        yield Peer(url, http, stub.url, headers=headers), stub

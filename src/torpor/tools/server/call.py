@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from torpor.tools.server import wire
-from torpor.tools.server.content import render
+from torpor.tools.server.content import ToolError, render
 from torpor.tools.server.outbox import Kept, Outbox
 
 EVENTS_PER_SECOND = 20.0
@@ -67,7 +67,7 @@ class ToolCall:
             await self.remember(remember)
         members = wire.result_members(rendered, failed=False, subscription=True)
         if not await self._outbox.settle(self._seq, members, subscribed=True):
-            raise RuntimeError("this call has its result already; it can no longer become a subscription")
+            raise ToolError("cancelled")
         self.subscribed = True
         self._ring()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import logging
 import random
 import socket
@@ -105,7 +106,7 @@ class Courier:
         try:
             async with self._session(private=callback.private).post(
                 URL(callback.url, encoded=True),
-                data=body,
+                data=io.BytesIO(body),
                 headers={"Content-Type": "application/json"},
                 allow_redirects=False,
             ) as answer:

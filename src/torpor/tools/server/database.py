@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 VERSION = 1
 LARGEST_BATCH = 256
+PATIENCE = 5.0  # seconds for a predecessor to let go of the file
 
 
 class Database:
@@ -107,7 +108,7 @@ def _connect(path: str) -> sqlite3.Connection:
     if path != ":memory:":
         # Callback URLs are secrets: the file is for its owner only; SQLite gives its journal the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    connection = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -112,7 +112,10 @@ class Front:
         expected = set(_LOCAL_NAMES)
         if self._public_url is not None:
             expected.add(urlsplit(self._public_url).hostname or "")
-        return urlsplit(f"//{header}").hostname in expected
+        try:
+            return urlsplit(f"//{header}").hostname in expected
+        except ValueError:
+            return False
 
     async def _discover(self, request: Request) -> Response:
         await self._work()

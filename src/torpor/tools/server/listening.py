@@ -19,6 +19,12 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
+        self._told_to_end = asyncio.Event()
+
+    def end(self) -> None:
+        """Stop serving."""
+        self.should_exit = True
+        self._told_to_end.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -28,11 +34,18 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self.ready.set()
 
+    async def main_loop(self) -> None:
+        # Once a second is often enough for the date header; the end is not waited for in ticks.
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told_to_end.wait(), 1.0)
+
 
 def bind(host: str, port: int) -> socket.socket:
     """Open the socket to listen on; port 0 takes a free one. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns Nagle's delay off only where a socket names its protocol.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
@@ -65,11 +78,13 @@ async def serving(app: Any, listener: socket.socket) -> AsyncIterator[_Server]:
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
+    ready = asyncio.create_task(server.ready.wait())
     try:
-        await server.ready.wait()
+        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
         yield server
     finally:
-        server.should_exit = True
+        ready.cancel()
+        server.end()
         await task
 
 

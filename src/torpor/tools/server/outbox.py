@@ -82,7 +82,7 @@ class Outbox:
         )
 
     async def settle(self, seq: int, members: Mapping[str, Any], *, subscribed: bool = False) -> bool:
-        """Keep a call's one result and queue it; False if the call was settled before."""
+        """Keep a call's one result and queue it; False if it has one, or is cancelled and would subscribe."""
         return await self._do(lambda db: self._settle(db, seq, members, subscribed))
 
     async def again(self, seq: int) -> None:
@@ -149,7 +149,7 @@ class Outbox:
 
     def _settle(self, db: sqlite3.Connection, seq: int, members: Mapping[str, Any], subscribed: bool) -> bool:
         row = _by_seq(db, seq)
-        if row["state"] not in ("accepted", "running"):
+        if row["state"] not in ("accepted", "running") or (subscribed and row["cancelled"]):
             return False
         db.execute(
             "UPDATE calls SET state = ?, result = ?, ended_at = ? WHERE seq = ?",

@@ -142,6 +142,8 @@ class Work:
         except ToolError as refusal:
             await self._conclude(kept, call, None, refusal)
             return
+        if self._runs[kept.seq].stopping:
+            return
         if kept.state == "accepted":
             await self._outbox.begin(kept.seq)
         # A notice may have come between the acknowledgement and now.
@@ -201,9 +203,10 @@ class Work:
             rendered = {"text": error_text(error)} if error is not None else render(value)
         except ToolError as unusable:
             rendered, error = {"text": error_text(unusable)}, unusable
+        failed = error is not None or str(rendered.get("text", "")).startswith("Error: ")
         while True:
             try:
-                await self._record(kept.seq, call, rendered, failed=error is not None)
+                await self._record(kept.seq, call, rendered, failed=failed)
             except sqlite3.Error:
                 log.exception("a result could not be kept; trying again")
                 await asyncio.sleep(5.0)
