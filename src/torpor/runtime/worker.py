@@ -76,7 +76,7 @@ class Worker:
                 failures = 0
             except asyncio.CancelledError:
                 # A cut that came too late for its completion must not cost this slot.
-                if self._stopping or not self._forgiven():
+                if not self._forgiven():
                     raise
             except Unavailable as error:
                 log.warning("The store or queue is away: %s", error)
@@ -85,7 +85,9 @@ class Worker:
 
     def _forgiven(self) -> bool:
         task = asyncio.current_task()
-        return task is not None and bool(task.cancelling()) and task.uncancel() == 0
+        if self._stopping or task is None or not task.cancelling():
+            return False
+        return task.uncancel() == 0
 
     async def _run(self, lease: Lease) -> None:
         """Run slices of one thread while they follow at once, then give the lease back."""
