@@ -9,17 +9,22 @@ from typing import Any
 
 import msgspec
 
-from torpor.core.absorb import say_queued, send
-from torpor.core.builtins import PASSIVE, Decision, Told, Unsubscribe, Wait, arm, decide, unsubscribe
+from torpor.core.absorb import say_queued, wake
+from torpor.core.builtins import Decision, Unsubscribe, Wait, arm, decide, unsubscribe
+from torpor.core.calls import send
 from torpor.core.chunks import Stop
 from torpor.core.definition import ToolSpec
-from torpor.core.messages import Call, Result, Turn, TurnPart
+from torpor.core.messages import Call, Result, Text, Turn, TurnPart
 from torpor.core.request import INJECTED
 from torpor.core.step import Step
-from torpor.core.turn import RawCall, RawPart, arguments_of
+from torpor.core.turn import RawCall, RawPart, arguments_of, clean
 
 VIOLATIONS_SHOWN = 5
+VIOLATION_SHOWN = 500
+"""Characters of one violation: some quote the value that is wrong."""
 NAMES_SHOWN = 50
+NAME_SHOWN = 100
+"""Characters of a name that the model made up."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -43,6 +48,11 @@ class Decide(msgspec.Struct, frozen=True):
     """A built-in has decided."""
 
     decision: Decision
+
+    @property
+    def waits(self) -> bool:
+        """The call stays open, as a passive wait."""
+        return isinstance(self.decision, Wait)
 
 
 class Run(msgspec.Struct, frozen=True, eq=False):
@@ -71,62 +81,77 @@ class Inline(msgspec.Struct, frozen=True, eq=False):
 
 
 def answer(step: Step, raw: Sequence[RawPart], stop: Stop, asked: Asked) -> list[Inline]:
-    """Append a turn and give each of its calls its fate; what must run within the slice is given back."""
+    """Append a turn and give each of its calls its fate; what must run within the slice is given back.
+
+    A turn that answers no more than an earlier one did is recorded as paid, and what it says is dropped.
+    """
+    if asked.upto <= step.head.answered:
+        step.add(_turn(step, (), stop, asked, end=not step.head.exchange.open))
+        return []
+    step.woken_by = "news that came meanwhile" if step.head.owed > asked.upto else ""
     parts, fates = _assigned(step, raw, asked.token)
-    calls = [part for part in parts if isinstance(part, Call)]
-    step.add(_turn(step, tuple(parts), fates, stop, asked))
-    inline: list[Inline] = []
-    for call, fate in zip(calls, fates, strict=True):
-        step.opened.append(call.id)
-        match fate:
-            case Refuse():
-                step.settle_here(call.id, fate.cause, f"Error: {fate.text}")
-            case Decide():
-                _decided(step, call, fate.decision)
-            case Run():
-                inline.append(Inline(call.id, fate.spec, fate.arguments))
-            case Send():
-                if not fate.held:
-                    send(step, call.id, call.name, call.arguments, call.server, call.repeat)
-    return inline
+    loopback = bool(fates) and all(_is_decided(fate) for fate in fates)
+    step.add(_turn(step, parts, stop, asked, loopback=loopback, end=_ends(step, fates, asked.upto)))
+    calls = (part for part in parts if isinstance(part, Call))
+    return [
+        inline
+        for call, fate in zip(calls, fates, strict=True)
+        if (inline := _carry_out(step, call, fate)) is not None
+    ]
+
+
+def _carry_out(step: Step, call: Call, fate: Fate) -> Inline | None:
+    step.opened.append(call.id)
+    match fate:
+        case Refuse():
+            step.settle_here(call.id, fate.cause, f"Error: {fate.text}")
+        case Decide():
+            _decided(step, call.id, fate.decision)
+        case Run():
+            return Inline(call.id, fate.spec, fate.arguments)
+        case Send():
+            if not fate.held:
+                send(step, call.id, call.name, call.arguments, call.server, call.repeat)
+    return None
+
+
+def _decided(step: Step, call: str, decision: Decision) -> None:
+    if isinstance(decision, Wait):
+        arm(step, call, decision)
+        return
+    told = unsubscribe(step, decision.call) if isinstance(decision, Unsubscribe) else decision
+    step.settle_here(call, "decided", told.text, is_error=told.is_error)
 
 
 def answer_cut(step: Step, raw: Sequence[RawPart], asked: Asked) -> None:
     """Append a turn that a person cut short; none of its calls is sent."""
-    parts = tuple(
-        _call(part, asked.token, index, None, held=False) if isinstance(part, RawCall) else part
-        for index, part in enumerate(raw)
-    )
-    step.add(
-        Turn(
-            at=step.now,
-            upto=asked.upto,
-            ordinal=step.head.ordinal,
-            parts=parts,
-            model=asked.model,
-            seconds=asked.seconds,
-            stop="cut",
-            cut=True,
-            trace=step.trace,
-        )
-    )
-    for part in parts:
-        if isinstance(part, Call):
-            step.settle_here(part.id, "not_sent", "Not sent: the turn was cut short by a person.")
+    refused = Refuse("not_sent", "")
+    parts: list[TurnPart] = []
+    for part in raw:
+        index = sum(isinstance(earlier, Call) for earlier in parts)
+        parts.append(_call(part, asked.token, index, refused) if isinstance(part, RawCall) else part)
+    step.add(_turn(step, tuple(parts), Stop("cut"), asked, cut=True))
+    for call in (part for part in parts if isinstance(part, Call)):
+        step.settle_here(call.id, "not_sent", "Not sent: the turn was cut short by a person.")
 
 
 def finish_turn(step: Step) -> None:
-    """Once every fate is carried out: if the exchange has ended, say what waited for that."""
-    if step.head.queued and not step.head.exchange.open:
+    """Once every fate is carried out: news that the turn had not seen ends its sleeps at once, and text that
+    waited for the end of the exchange is said if this is it.
+    """
+    if step.woken_by and not step.head.active:
+        wake(step, step.woken_by)
+    if step.head.queued and not step.head.busy:
         say_queued(step)
 
 
 def settle_inline(step: Step, result: Result) -> None:
     """Settle a call that ran within the slice."""
-    step.settle(result)
+    parts = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in result.parts)
+    step.settle(msgspec.structs.replace(result, parts=parts))
 
 
-def _assigned(step: Step, raw: Sequence[RawPart], token: str) -> tuple[list[TurnPart], list[Fate]]:
+def _assigned(step: Step, raw: Sequence[RawPart], token: str) -> tuple[tuple[TurnPart, ...], list[Fate]]:
     parts: list[TurnPart] = []
     fates: list[Fate] = []
     sent = 0
@@ -136,16 +161,13 @@ def _assigned(step: Step, raw: Sequence[RawPart], token: str) -> tuple[list[Turn
             continue
         fate = _fate(step, part, sent)
         sent += isinstance(fate, Send)
-        parts.append(_call(part, token, len(fates), _spec(fate), held=isinstance(fate, Send) and fate.held))
+        parts.append(_call(part, token, len(fates), fate))
         fates.append(fate)
-    return parts, fates
+    return tuple(parts), fates
 
 
-def _spec(fate: Fate) -> ToolSpec | None:
-    return fate.spec if isinstance(fate, Send | Run) else None
-
-
-def _call(raw: RawCall, token: str, index: int, spec: ToolSpec | None, *, held: bool) -> Call:
+def _call(raw: RawCall, token: str, index: int, fate: Fate) -> Call:
+    spec = fate.spec if isinstance(fate, Send | Run) else None
     return Call(
         id=f"{token}{index}",
         name=raw.name,
@@ -155,8 +177,8 @@ def _call(raw: RawCall, token: str, index: int, spec: ToolSpec | None, *, held: 
         invalid=arguments_of(raw.text) is None,
         server=spec.server if spec else "",
         repeat=spec.repeat if spec else "",
-        passive=raw.name in PASSIVE,
-        held=held,
+        passive=isinstance(fate, Decide) and fate.waits,
+        held=isinstance(fate, Send) and fate.held,
         opaque=raw.opaque,
     )
 
@@ -168,16 +190,16 @@ def _fate(step: Step, call: RawCall, sent: int) -> Fate:
             "reserved", f"{INJECTED} is not a tool: the runtime shows news under that name by itself."
         )
     if spec is None:
-        return Refuse("unknown_tool", f"there is no tool {call.name!r}. {_known(step)}")
+        return Refuse("unknown_tool", f"there is no tool {call.name[:NAME_SHOWN]!r}. {_known(step)}")
     arguments = arguments_of(call.text)
     if arguments is None:
         return Refuse("invalid_arguments", f"the arguments of {call.name} must be a JSON object.")
     violations = spec.check(arguments)
     if violations:
-        told = "; ".join(violations[:VIOLATIONS_SHOWN])
+        told = "; ".join(violation[:VIOLATION_SHOWN] for violation in violations[:VIOLATIONS_SHOWN])
         return Refuse("invalid_arguments", f"the arguments of {call.name} do not fit its schema: {told}")
     if spec.builtin:
-        return Decide(decide(step, call.name, arguments))
+        return Decide(decide(step.now, call.name, arguments))
     if spec.inline:
         return Run(spec, arguments)
     return Send(spec, held=sent >= step.definition.limits.parallel)
@@ -189,17 +211,16 @@ def _known(step: Step) -> str:
     return f"Known: {', '.join(names[:NAMES_SHOWN])}{more}."
 
 
-def _decided(step: Step, call: Call, decision: Decision) -> None:
-    match decision:
-        case Wait():
-            arm(step, call.id, decision)
-        case Told():
-            step.settle_here(call.id, "decided", decision.text, is_error=decision.is_error)
-        case Unsubscribe():
-            step.settle_here(call.id, "decided", unsubscribe(step, decision), is_error=False)
-
-
-def _turn(step: Step, parts: tuple[TurnPart, ...], fates: list[Fate], stop: Stop, asked: Asked) -> Turn:
+def _turn(
+    step: Step,
+    parts: tuple[TurnPart, ...],
+    stop: Stop,
+    asked: Asked,
+    *,
+    loopback: bool = False,
+    end: bool = False,
+    cut: bool = False,
+) -> Turn:
     return Turn(
         at=step.now,
         upto=asked.upto,
@@ -211,18 +232,20 @@ def _turn(step: Step, parts: tuple[TurnPart, ...], fates: list[Fate], stop: Stop
         usage=stop.usage,
         seconds=asked.seconds,
         stop=stop.reason,
-        loopback=bool(fates) and all(_settles_here(fate) for fate in fates),
-        end=_ends(step, fates, asked.upto),
+        cut=cut,
+        loopback=loopback,
+        end=end,
         trace=step.trace,
     )
+
+
+def _is_decided(fate: Fate) -> bool:
+    """The call is settled here and now."""
+    return isinstance(fate, Refuse) or (isinstance(fate, Decide) and not fate.waits)
 
 
 def _ends(step: Step, fates: list[Fate], upto: int) -> bool:
     """Nothing but sleeps is left to wait for, and nothing has come that the turn did not see."""
     if step.head.active or step.head.owed > upto:
         return False
-    return all(isinstance(fate, Decide) and isinstance(fate.decision, Wait) for fate in fates)
-
-
-def _settles_here(fate: Fate) -> bool:
-    return isinstance(fate, Refuse) or (isinstance(fate, Decide) and not isinstance(fate.decision, Wait))
+    return all(isinstance(fate, Decide) and fate.waits for fate in fates)

@@ -1,5 +1,6 @@
 """The tools that every agent has, as pure decisions: the three sleeps and ``cancel_subscription``."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -12,10 +13,15 @@ from torpor.core.messages import Noted, Unsubscribed
 from torpor.core.request import Tool, instant
 from torpor.core.signals import Due
 from torpor.core.step import Step
-from torpor.core.thread import OpenCall, Subscription
+from torpor.core.thread import OpenCall
+
+_CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 
 LONGEST_SLEEP = 10 * 366 * 86_400.0
 """Seconds: ten years."""
+
+ID_SHOWN = 100
+"""Characters of an id that the model made up, shown back to it."""
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -32,26 +38,17 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):
-    """End a subscription, then settle the call."""
+    """The call ends the subscription that another call opened."""
 
     call: str
-    subscription: Subscription
 
 
 Decision = Wait | Told | Unsubscribe
 
 
-def decide(step: Step, name: str, arguments: dict[str, Any]) -> Decision:
-    """Decide a call of a built-in tool; the step is only read. The arguments conform to the tool's schema."""
-    return _DECISIONS[name](step, arguments)
-
-
-def unsubscribe(step: Step, decision: Unsubscribe) -> str:
-    """End a subscription; gives the words for the model."""
-    id, subscription = decision.call, decision.subscription
-    step.add(Noted(step.now, Unsubscribed(id, "cancelled"), step.trace))
-    step.effects.append(Cancel(f"{id}/cancel", id, subscription.server))
-    return f"The subscription {id} of {subscription.name} is cancelled."
+def decide(now: float, name: str, arguments: dict[str, Any]) -> Decision:
+    """Decide a call of a built-in tool. Its arguments conform to its schema."""
+    return _DECISIONS[name](now, arguments)
 
 
 def arm(step: Step, call: str, wait: Wait) -> None:
@@ -60,50 +57,57 @@ def arm(step: Step, call: str, wait: Wait) -> None:
         step.timers.append(Due(step.thread, f"{call}/sleep", step.now, due=wait.until, call=call))
 
 
-def _sleep(step: Step, arguments: dict[str, Any]) -> Decision:
-    seconds = float(arguments["seconds"])
+def unsubscribe(step: Step, id: str) -> Told:
+    """End a subscription, and say what the model reads about that."""
+    subscription = step.head.subscriptions.get(id)
+    if subscription is None:
+        known = ", ".join(step.head.subscriptions) or "none"
+        shown = repr(id[:ID_SHOWN])
+        return Told(f"Error: {shown} is not an active subscription of this thread. Active: {known}.", True)
+    step.add(Noted(step.now, Unsubscribed(id, "cancelled"), step.trace))
+    step.effects.append(Cancel(f"{id}/cancel/subscription", id, subscription.server))
+    step.unsubscribed(id, subscription, "cancelled")
+    return Told(f"The subscription {id} of {subscription.name} is cancelled.")
+
+
+def _sleep(now: float, arguments: dict[str, Any]) -> Decision:
+    seconds = arguments["seconds"]
     if seconds <= 0:
         return Told("Slept 0 seconds.")
     if seconds > LONGEST_SLEEP:
         return Told(
             f"Error: a sleep may last at most {LONGEST_SLEEP:.0f} seconds (ten years).", is_error=True
         )
-    return Wait(step.now + seconds)
+    return Wait(now + seconds)
 
 
-def _sleep_until(step: Step, arguments: dict[str, Any]) -> Decision:
+def _sleep_until(now: float, arguments: dict[str, Any]) -> Decision:
+    day, clock, zone = arguments["date"], arguments["time"], arguments.get("timezone", "UTC")
     try:
-        moment, rule = wall_time(arguments["date"], arguments["time"], arguments.get("timezone", "UTC"))
+        moment, rule = wall_time(day, clock, zone)
     except ValueError as error:
         return Told(f"Error: {error}", is_error=True)
-    if moment <= step.now:
-        return Told(f"{instant(moment)} has already passed, so there was no sleep.{rule}")
-    if moment - step.now > LONGEST_SLEEP:
+    if moment <= now:
+        return Told(f"{day} {clock} in {zone} has already passed, so there was no sleep.{rule}")
+    if moment - now > LONGEST_SLEEP:
         return Told("Error: a sleep may last at most ten years.", is_error=True)
     return Wait(moment)
 
 
-def _sleep_until_news(step: Step, arguments: dict[str, Any]) -> Decision:
+def _sleep_until_news(now: float, arguments: dict[str, Any]) -> Decision:
     return Wait()
 
 
-def _cancel_subscription(step: Step, arguments: dict[str, Any]) -> Decision:
-    id = arguments["tool_call_id"]
-    subscription = step.head.subscriptions.get(id)
-    if subscription is None:
-        known = ", ".join(step.head.subscriptions) or "none"
-        return Told(f"Error: {id!r} is not an active subscription of this thread. Active: {known}.", True)
-    return Unsubscribe(id, subscription)
+def _cancel_subscription(now: float, arguments: dict[str, Any]) -> Decision:
+    return Unsubscribe(arguments["tool_call_id"])
 
 
-_DECISIONS: dict[str, Callable[[Step, dict[str, Any]], Decision]] = {
+_DECISIONS: dict[str, Callable[[float, dict[str, Any]], Decision]] = {
     "sleep": _sleep,
     "sleep_until": _sleep_until,
     "sleep_until_event_or_input": _sleep_until_news,
     "cancel_subscription": _cancel_subscription,
 }
-
-PASSIVE = frozenset({"sleep", "sleep_until", "sleep_until_event_or_input"})
 
 
 def wall_time(day: str, clock: str, zone: str) -> tuple[float, str]:
@@ -148,33 +152,37 @@ def _date(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a date of the form YYYY-MM-DD.") from None
+        raise ValueError(f"{text[:ID_SHOWN]!r} is not a date of the form YYYY-MM-DD.") from None
 
 
 def _time(text: str) -> time:
-    for form in ("%H:%M", "%H:%M:%S"):
-        try:
-            return datetime.strptime(text, form).time()
-        except ValueError:
-            continue
-    raise ValueError(f"{text!r} is not a time of the form HH:MM or HH:MM:SS.")
+    match = _CLOCK.fullmatch(text)
+    hour, minute, second = map(int, match.groups("0")) if match else (24, 0, 0)
+    if max(hour - 23, minute - 59, second - 59) > 0:
+        raise ValueError(f"{text[:ID_SHOWN]!r} is not a time of the form HH:MM or HH:MM:SS.")
+    return time(hour, minute, second)
 
 
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
-        raise ValueError(f"{name!r} is not a time zone; give an IANA name such as Europe/Berlin.") from None
+        raise ValueError(
+            f"{name[:ID_SHOWN]!r} is not a time zone; give an IANA name such as Europe/Berlin."
+        ) from None
 
 
-def slept(call: OpenCall, now: float) -> str:
-    """What the model reads when a sleep ran its full time."""
-    if call.name != "sleep_until":
-        return f"Slept {msgspec.json.decode(call.arguments)['seconds']} seconds."
-    asked = msgspec.json.decode(call.arguments)
-    zone = asked.get("timezone", "UTC")
-    _, rule = wall_time(asked["date"], asked["time"], zone)
-    return f"It is {asked['date']} {asked['time']} in {zone}.{rule}"
+def slept(call: OpenCall, due: float) -> str:
+    """What the model reads when a sleep ran its full time, until ``due``."""
+    match msgspec.json.decode(call.arguments):
+        case {"seconds": seconds}:
+            return f"Slept {seconds} seconds."
+        case {"date": day, "time": clock, **rest}:
+            zone = str(rest.get("timezone", "UTC"))
+            _, rule = wall_time(day, clock, zone)
+            return f"It is {day} {clock} in {zone}.{rule}"
+        case _:
+            return f"Slept until {instant(due)}."
 
 
 def woken(call: OpenCall, now: float, by: str) -> str:

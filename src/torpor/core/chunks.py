@@ -25,7 +25,7 @@ class ReasoningDelta(Chunk, frozen=True):
 
 
 class ReasoningDone(Chunk, frozen=True):
-    """The reasoning block is complete. ``opaque`` is the provider's own value, sent back with it unchanged."""
+    """The reasoning block is complete. ``opaque`` is the provider's own value, sent back unchanged."""
 
     opaque: str = ""
     origin: str = ""

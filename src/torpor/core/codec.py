@@ -5,7 +5,7 @@ code does not know, is given back untouched (``Unavailable``): newer code will r
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -26,7 +26,6 @@ _signal: msgspec.msgpack.Decoder[AnySignal] = msgspec.msgpack.Decoder(AnySignal)
 _effect: msgspec.msgpack.Decoder[Effect] = msgspec.msgpack.Decoder(Effect)
 _record: msgspec.msgpack.Decoder[SliceRecord] = msgspec.msgpack.Decoder(SliceRecord)
 _head: msgspec.msgpack.Decoder[Head] = msgspec.msgpack.Decoder(Head)
-_any: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
 
 
 def encode(value: Message | AnySignal | Effect | SliceRecord | Head) -> bytes:
@@ -60,24 +59,23 @@ def decode_head(body: bytes, shape: int = SHAPE) -> Head:
         raise Unavailable(
             f"The thread is stored in shape {shape}; this release reads up to {SHAPE}. Upgrade it."
         )
-    if not body:
-        return Head()
-    head = _decode(_head.decode, body, "head")
-    unknown = set(_any.decode(body)) - _HEAD_FIELDS
-    if unknown:
-        raise Unavailable(
-            f"The thread's head has fields this release does not know: {', '.join(sorted(unknown))}."
-        )
-    return head
-
-
-_HEAD_FIELDS = set(Head.__struct_fields__)
+    return _decode(_head.decode, body, "head") if body else Head()
 
 
 def _decode(read: Callable[[bytes], T], body: bytes, what: str) -> T:
     try:
         return read(body)
-    except msgspec.ValidationError as error:
-        raise Unavailable(f"A stored {what} is of a kind this release does not know ({error}).") from error
     except msgspec.DecodeError as error:
+        if isinstance(error, msgspec.ValidationError) and _is_map(body):
+            raise Unavailable(
+                f"A stored {what} is of a kind this release does not know ({error}). Upgrade it."
+            ) from error
         raise Broken(f"A stored {what} cannot be read: its bytes are damaged ({error}).") from error
+
+
+def _is_map(body: bytes) -> bool:
+    """Whether bytes are whole and a map, as every release writes them."""
+    try:
+        return isinstance(msgspec.msgpack.decode(body), dict)
+    except msgspec.DecodeError:
+        return False

@@ -8,7 +8,7 @@ from torpor.core.messages import Stored
 
 
 class Invoke(Stored, frozen=True, tag="invoke", tag_field="k"):
-    """Run a tool for a call. ``server`` is a tool server's base URL, or empty for a function of the process."""
+    """Run a tool for a call. ``server`` is a tool server's base URL, or empty for a function of ours."""
 
     id: str
     call: str

@@ -8,8 +8,8 @@ defaults left out, so a field may be added with a default and must never change 
 import msgspec
 
 
-class Stored(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Settings shared by every stored shape."""
+class Stored(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """Settings shared by every stored shape. A field from a newer release is an error, never dropped."""
 
 
 class By(Stored, frozen=True):
@@ -25,6 +25,8 @@ class By(Stored, frozen=True):
 
 
 class Text(Stored, frozen=True, tag="text", tag_field="k"):
+    """Words."""
+
     text: str
 
 
@@ -187,6 +189,8 @@ class Happened(Stored, frozen=True, tag="happened", tag_field="k"):
 
 
 class Born(Stored, frozen=True, tag="born", tag_field="n"):
+    """The first message of a thread that is not a fork: whose thread it is."""
+
     agent: str
     definition: str = ""
 
@@ -215,7 +219,7 @@ class Detached(Stored, frozen=True, tag="detached", tag_field="n"):
 
 
 class Parked(Stored, frozen=True, tag="parked", tag_field="n"):
-    """Set aside after a failure that repetition cannot cure. ``aside``: so are the inputs not yet answered."""
+    """Set aside after a failure that repetition cannot cure. ``aside``: so are inputs not answered yet."""
 
     reason: str
     kind: str = ""
@@ -223,18 +227,26 @@ class Parked(Stored, frozen=True, tag="parked", tag_field="n"):
 
 
 class Resumed(Stored, frozen=True, tag="resumed", tag_field="n"):
+    """It goes on, with a fresh allowance, because of ``text`` or a ``nudge``."""
+
     why: str
 
 
 class Stopped(Stored, frozen=True, tag="stopped", tag_field="n"):
+    """A person stopped it; text or a nudge resumes it."""
+
     why: str = ""
 
 
 class Closed(Stored, frozen=True, tag="closed", tag_field="n"):
+    """It ended for good."""
+
     why: str = ""
 
 
 class Unsubscribed(Stored, frozen=True, tag="unsubscribed", tag_field="n"):
+    """The subscription that a call opened was given up here."""
+
     call: str
     why: str
 

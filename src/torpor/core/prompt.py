@@ -15,12 +15,14 @@ from torpor.core.definition import Definition
 from torpor.core.messages import (
     Call,
     Detached,
+    File,
     Happened,
     Message,
     Noted,
     Parked,
     Part,
     Result,
+    Resumed,
     Said,
     Text,
     Turn,
@@ -37,15 +39,19 @@ from torpor.core.request import (
     ResultView,
     TurnItem,
 )
-from torpor.core.thread import shortened
+from torpor.core.thread import LEAVES_OPEN, shortened
 
 ASIDE = "[Something that came here was set aside after a failure and is not shown.]"
+NUDGED = "[A person asked you to go on.]"
 RUNNING = "Still running. Its result will come as an event."
 MISSING = "No result was recorded for this call."
 EMPTY = "(empty result)"
 BLANK = "(no text)"
 ARGUMENTS_SHOWN = 100_000
 """Characters of a call's arguments that are sent back to the model."""
+
+News = Said | Result | Happened | Noted
+"""Messages that may stand between turns."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -56,14 +62,15 @@ class Projection:
     ``items`` are fixed: shown to some model before. ``_later`` is what came after the last shown position.
     """
 
-    __slots__ = ("_batch", "_detached", "_later", "_names", "digest", "items", "position")
+    __slots__ = ("_answered", "_batch", "_detached", "_later", "_names", "digest", "items", "position")
 
     def __init__(self) -> None:
         self.items: list[AnyItem] = []
         self.digest = b""
         """Hash over all fixed items, chained item by item."""
         self.position = 0
-        self._later: list[tuple[int, Message]] = []
+        self._answered = 0
+        self._later: list[tuple[int, News]] = []
         self._batch: tuple[Call, ...] = ()
         """The calls of the last shown turn, as long as their results have not been shown."""
         self._detached: frozenset[str] = frozenset()
@@ -74,7 +81,7 @@ class Projection:
         """An independent copy; items are shared."""
         copy = Projection()
         copy.items = self.items.copy()
-        copy.digest, copy.position = self.digest, self.position
+        copy.digest, copy.position, copy._answered = self.digest, self.position, self._answered
         copy._later = self._later.copy()
         copy._batch, copy._detached = self._batch, self._detached
         copy._names = self._names.copy()
@@ -95,6 +102,9 @@ class Projection:
         self._show(self.position)
 
     def _turned(self, turn: Turn) -> None:
+        if turn.upto <= self._answered:
+            return
+        self._answered = turn.upto
         self._show(turn.upto)
         parts = _visible(turn.parts)
         if not parts:
@@ -109,6 +119,8 @@ class Projection:
             self._detached |= frozenset(note.calls)
         elif isinstance(note, Parked) and note.aside:
             self._later = [(position, _aside(kept)) for position, kept in self._later]
+        elif isinstance(note, Resumed) and note.why == "nudge":
+            self._later.append((self.position, message))
 
     def _show(self, upto: int) -> None:
         shown = [(position, message) for position, message in self._later if position <= upto]
@@ -116,47 +128,56 @@ class Projection:
             return
         self._later = [(position, message) for position, message in self._later if position > upto]
         results = self._results(shown)
-        asides = 0
         for position, message in shown:
-            if isinstance(message, Noted):
-                asides += 1
-            elif results.get(_call_of(message)) is not message:
+            if not isinstance(message, Noted) and results.get(_call_of(message)) is not message:
                 self._fix(self._item(position, message))
-        if asides:
+        notes = [type(message.note) for _, message in shown if isinstance(message, Noted)]
+        if Parked in notes:
             self._fix(NoticeItem(ASIDE))
+        if Resumed in notes and self._is_answered:
+            self._fix(NoticeItem(NUDGED))
 
-    def _results(self, shown: list[tuple[int, Message]]) -> dict[str, Message]:
+    @property
+    def _is_answered(self) -> bool:
+        """The items leave nothing to answer."""
+        return not self.items or isinstance(self.items[-1], TurnItem)
+
+    def _results(self, shown: list[tuple[int, News]]) -> dict[str, Result]:
         """Fix the results of the last turn's calls; gives the messages that were used."""
         batch, self._batch = self._batch, ()
         if not batch:
             return {}
-        used: dict[str, Message] = {}
+        used: dict[str, Result] = {}
         ids = {call.id for call in batch}
         for _, message in shown:
             if isinstance(message, Result) and message.call in ids:
                 used.setdefault(message.call, message)
         self._fix(ResultsItem(tuple(self._view(call, used.get(call.id)) for call in batch)))
+        self._detached = frozenset()
         return used
 
-    def _view(self, call: Call, result: Message | None) -> ResultView:
-        if isinstance(result, Result):
-            self._detached -= {call.id}
-            if not result.cause:
-                self._names.pop(call.id, None)
+    def _view(self, call: Call, result: Result | None) -> ResultView:
+        if result is not None:
+            self._forget(result)
             return ResultView(call.id, call.name, _shown(result.parts, result), result.is_error)
         text = RUNNING if call.id in self._detached else MISSING
         return ResultView(call.id, call.name, (Text(text),), is_error=text is MISSING)
 
-    def _item(self, position: int, message: Message) -> AnyItem:
+    def _forget(self, result: Result) -> None:
+        """No further result of this call can be shown."""
+        if result.cause not in LEAVES_OPEN:
+            self._names.pop(result.call, None)
+
+    def _item(self, position: int, message: Said | Result | Happened) -> AnyItem:
         if isinstance(message, Result):
             return self._late(position, message)
         if isinstance(message, Happened):
             return _event(position, message)
-        assert isinstance(message, Said)
         return InputItem(message.at, _clean(message.parts) or (Text(BLANK),))
 
     def _late(self, position: int, result: Result) -> InjectedItem:
         call = self._names.get(result.call, Call(result.call, "unknown"))
+        self._forget(result)
         notes = ("The call failed.",) if result.is_error else ()
         return InjectedItem(
             id=f"news{position}",
@@ -203,7 +224,7 @@ class Fixed:
 
 
 def _visible(parts: tuple[TurnPart, ...]) -> tuple[TurnPart, ...]:
-    """The parts of a turn that a provider accepts back: no blank text, and nothing but reasoning is nothing."""
+    """The parts of a turn that a provider accepts back: no blank text, no reasoning at its end."""
     kept = [_call_shown(part) for part in parts if not (isinstance(part, Text) and not part.text.strip())]
     while kept and not isinstance(kept[-1], Text | Call):
         kept.pop()
@@ -217,14 +238,16 @@ def _call_shown(part: TurnPart) -> TurnPart:
     return Call(part.id, part.name, arguments, part.provider_id, part.index, opaque=part.opaque)
 
 
-def _aside(message: Message) -> Message:
+def _aside(message: News) -> News:
     """A message as it stands once it was set aside: a settled call stays settled, other news is one line."""
+    if isinstance(message, Noted):
+        return message
     if isinstance(message, Result):
         return msgspec.structs.replace(message, parts=(Text(ASIDE),), handle="")
     return Noted(message.at, Parked("", aside=True))
 
 
-def _call_of(message: Message) -> str:
+def _call_of(message: News) -> str:
     return message.call if isinstance(message, Result) else ""
 
 
@@ -260,11 +283,15 @@ def _shown(parts: tuple[Part, ...], source: Result | Happened) -> tuple[Part, ..
 
 
 def _clean(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    return tuple(
-        Text(_safe(part.text)) if isinstance(part, Text) else part
-        for part in parts
-        if not (isinstance(part, Text) and not part.text.strip())
-    )
+    return tuple(_harmless(part) for part in parts if not (isinstance(part, Text) and not part.text.strip()))
+
+
+def _harmless(part: Part) -> Part:
+    if isinstance(part, Text):
+        return Text(_safe(part.text))
+    if isinstance(part, File):
+        return File(_safe(part.name), part.media_type, part.data, _safe(part.text))
+    return part
 
 
 def _safe(text: str) -> str:

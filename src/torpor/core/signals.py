@@ -65,7 +65,9 @@ class Due(Signal, frozen=True, tag="due"):
 
     call: str = ""
     what: str = "sleep"
-    """``sleep`` or ``deadline``."""
+    """``sleep``, ``deadline`` or ``withheld``."""
+    position: int = 0
+    """Of the news that is withheld no longer than this."""
 
 
 class StoppedSignal(Signal, frozen=True, tag="stopped"):

@@ -5,13 +5,14 @@ from torpor.core.effects import Cancel, Effect
 from torpor.core.messages import Message, Result, Text
 from torpor.core.record import WaitSettled
 from torpor.core.signals import AnySignal
-from torpor.core.thread import Head, OpenCall, evolve
+from torpor.core.thread import Head, OpenCall, Subscription, evolve
 
 
 class Step:
     """Grows while signals are absorbed and a turn is answered; committed whole or forgotten."""
 
     __slots__ = (
+        "arrived",
         "cancelled",
         "definition",
         "effects",
@@ -40,6 +41,8 @@ class Step:
         self.outcomes: dict[str, str] = {}
         self.settled: list[WaitSettled] = []
         self.opened: list[str] = []
+        self.arrived: frozenset[str] = frozenset()
+        """Calls whose own result is among the signals being absorbed."""
         self.woken_by = ""
         """In words, the news that ends passive waits; empty: none came."""
 
@@ -63,7 +66,14 @@ class Step:
         kind = "sleep" if call.passive else "call"
         outcome = result.cause or ("error" if result.is_error else "result")
         self.settled.append(WaitSettled(result.call, kind, call.at, self.now, outcome))
-        self.cancelled += (f"{result.call}/sleep", f"{result.call}/deadline")
+        timers = (f"{result.call}/sleep", f"{result.call}/deadline")
+        self.cancelled += timers
+        self.timers = [timer for timer in self.timers if timer.id not in timers]
+
+    def unsubscribed(self, id: str, subscription: Subscription, outcome: str) -> None:
+        """Record that a subscription is over."""
+        wait = WaitSettled(id, "subscription", subscription.at, self.now, outcome)
+        self.settled.append(wait)
 
     def settle_here(self, id: str, cause: str, text: str, *, is_error: bool = True) -> None:
         """Settle a call with words of the runtime's own."""

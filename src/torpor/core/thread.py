@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
+from torpor.core.head import Exchange, Head, OpenCall, QueuedText, Subscription
 from torpor.core.messages import (
     Born,
-    By,
     Call,
     Closed,
     Detached,
@@ -20,18 +20,29 @@ from torpor.core.messages import (
     Message,
     Noted,
     Parked,
-    Part,
     Queued,
     Result,
     Resumed,
     Said,
     Sent,
     Stopped,
-    Stored,
     Turn,
     Unsubscribed,
     Usage,
 )
+
+__all__ = [
+    "GIVES_UP",
+    "LEAVES_OPEN",
+    "Exchange",
+    "Head",
+    "OpenCall",
+    "QueuedText",
+    "Subscription",
+    "evolve",
+    "fold",
+    "shortened",
+]
 
 T = TypeVar("T")
 
@@ -46,93 +57,6 @@ LEAVES_OPEN = frozenset({"unknown", "undelivered", "dead", "timeout"})
 
 GIVES_UP = frozenset({"interrupted", "stopped"})
 """Causes for which a person gave a call up: its real result is kept and not shown."""
-
-
-class OpenCall(Stored, frozen=True):
-    """What the head keeps of a call that may still get a result."""
-
-    name: str
-    turn: int
-    """Position of its turn."""
-    index: int = 0
-    arguments: str = "{}"
-    server: str = ""
-    repeat: str = ""
-    passive: bool = False
-    held: bool = False
-    """Not sent yet; its arguments are then kept whole."""
-    at: float = 0.0
-    given_up: str = ""
-    """The cause for which the runtime settled it; one real result may still come."""
-
-
-class Subscription(Stored, frozen=True):
-    """A settled call whose tool keeps sending events."""
-
-    name: str
-    arguments: str
-    server: str
-    opened: int
-    """Position of the result that opened it."""
-    at: float = 0.0
-    seq: int = 0
-    """The highest number of its source's own seen so far."""
-
-
-class QueuedText(Stored, frozen=True):
-    """Text to be said when the exchange ends."""
-
-    parts: tuple[Part, ...]
-    signal: str
-    by: By
-    at: float
-
-
-class Exchange(Stored, frozen=True):
-    """What has been spent since news from outside opened the exchange."""
-
-    open: bool = False
-    since: float = 0.0
-    completions: int = 0
-    loopbacks: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-
-
-class Head(Stored, frozen=True):
-    """The state of a thread. ``length`` is also the position of its last message."""
-
-    agent: str = ""
-    definition: str = ""
-    state: str = "open"
-    """``open``, ``parked``, ``stopped`` or ``closed``."""
-    length: int = 0
-    ordinal: int = 0
-    """Completions so far."""
-    answered: int = 0
-    """The highest position that a turn has answered."""
-    owed: int = 0
-    """The position of the latest message that an answer is owed to."""
-    exchange: Exchange = Exchange()
-    pending: dict[str, OpenCall] = {}
-    detached: dict[str, OpenCall] = {}
-    subscriptions: dict[str, Subscription] = {}
-    queued: tuple[QueuedText, ...] = ()
-    toolsets: dict[str, str] = {}
-    window: int = 0
-    """Tokens that the last completion occupied."""
-    reason: str = ""
-    """Why it is parked."""
-
-    @property
-    def owes(self) -> bool:
-        """An answer is owed, blocked or not."""
-        return self.owed > self.answered
-
-    @property
-    def active(self) -> bool:
-        """A pending call is work in progress, not only a sleep."""
-        return any(not call.passive for call in self.pending.values())
 
 
 def fold(messages: Iterable[Message]) -> Head:
@@ -154,7 +78,7 @@ def evolve(head: Head, message: Message) -> Head:
         case Result():
             return _settled(head, position, message)
         case Happened():
-            return _owing(head, position, message.at, subscriptions=_told(head.subscriptions, message))
+            return _owing(head, position, message.at, **_told(head, message))
         case Noted():
             return _noted(msgspec.structs.replace(head, length=position), message)
 
@@ -212,7 +136,7 @@ def _opened(call: Call, position: int, at: float) -> OpenCall:
 
 
 def shortened(arguments: str, invalid: bool = False, limit: int = ARGUMENTS_KEPT) -> str:
-    """Arguments as JSON text of an object, cut to a marked beginning where they are long or were no object."""
+    """Arguments as JSON text of an object, cut to a marked beginning where long or no object."""
     if invalid or len(arguments) > limit:
         cut = {"beginning": arguments[:limit], "characters": len(arguments)}
         return msgspec.json.encode(cut).decode()
@@ -224,30 +148,40 @@ def _settled(head: Head, position: int, result: Result) -> Head:
     call = pending.get(result.call) or detached.get(result.call)
     if call is None:
         return _owing(head, position, result.at)
-    pending = {id: open_ for id, open_ in pending.items() if id != result.call}
-    detached = {id: open_ for id, open_ in detached.items() if id != result.call}
+    pending, detached = _dropped(pending, result.call), _dropped(detached, result.call)
     if result.cause in LEAVES_OPEN | GIVES_UP and not (call.given_up or call.passive or call.held):
         detached = _given_up(detached, result.call, call, result.cause)
-    if result.subscription:
-        opened = Subscription(call.name, call.arguments, call.server, position, result.at)
+    if result.subscription and not call.ended:
+        opened = Subscription(call.name, call.arguments, call.server, position, result.at, call.seq)
         subscriptions = {**subscriptions, result.call: opened}
     return _owing(head, position, result.at, pending=pending, detached=detached, subscriptions=subscriptions)
 
 
 def _given_up(detached: dict[str, OpenCall], id: str, call: OpenCall, cause: str) -> dict[str, OpenCall]:
     given_up = [known for known, open_ in detached.items() if open_.given_up]
-    for oldest in given_up[: len(given_up) + 1 - GIVEN_UP_KEPT]:
-        del detached[oldest]
+    for oldest in given_up[: max(0, len(given_up) + 1 - GIVEN_UP_KEPT)]:
+        detached = _dropped(detached, oldest)
     return {**detached, id: msgspec.structs.replace(call, given_up=cause, held=False)}
 
 
-def _told(subscriptions: dict[str, Subscription], event: Happened) -> dict[str, Subscription]:
+def _told(head: Head, event: Happened) -> dict[str, object]:
+    """What an event changes: its subscription or, before there is one, the call that will open it."""
+    known = head.subscriptions.get(event.call)
+    if known is None:
+        pending, detached = _foretold(head.pending, event), _foretold(head.detached, event)
+        return {"pending": pending, "detached": detached}
     if event.final:
-        return {id: open_ for id, open_ in subscriptions.items() if id != event.call}
-    open_ = subscriptions.get(event.call)
-    if open_ is None or event.seq <= open_.seq:
-        return subscriptions
-    return {**subscriptions, event.call: msgspec.structs.replace(open_, seq=event.seq)}
+        return {"subscriptions": _dropped(head.subscriptions, event.call)}
+    seen = msgspec.structs.replace(known, seq=max(known.seq, event.seq))
+    return {"subscriptions": {**head.subscriptions, event.call: seen}}
+
+
+def _foretold(calls: dict[str, OpenCall], event: Happened) -> dict[str, OpenCall]:
+    call = calls.get(event.call)
+    if call is None:
+        return calls
+    seen = msgspec.structs.replace(call, seq=max(call.seq, event.seq), ended=call.ended or event.final)
+    return {**calls, event.call: seen}
 
 
 def _noted(head: Head, message: Noted) -> Head:
@@ -289,15 +223,18 @@ def _lived(head: Head, at: float, note: Parked | Resumed | Stopped | Closed) -> 
             return change(head, state="stopped", reason="", exchange=ended)
         case Closed():
             ended = change(head.exchange, open=False)
-            return change(head, state="closed", reason="", exchange=ended, queued=())
+            return change(
+                head, state="closed", reason="", exchange=ended, queued=(), detached={}, subscriptions={}
+            )
 
 
 def _dropped(entries: dict[str, T], id: str) -> dict[str, T]:
-    return {known: entry for known, entry in entries.items() if known != id}
+    return {known: entry for known, entry in entries.items() if known != id} if id in entries else entries
 
 
 def _sent(calls: dict[str, OpenCall], note: Sent) -> dict[str, OpenCall]:
-    return {
-        id: msgspec.structs.replace(call, held=False) if id in note.calls else call
-        for id, call in calls.items()
-    }
+    return {id: _out(call) if id in note.calls else call for id, call in calls.items()}
+
+
+def _out(call: OpenCall) -> OpenCall:
+    return msgspec.structs.replace(call, held=False, arguments=shortened(call.arguments))

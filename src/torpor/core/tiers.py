@@ -4,7 +4,7 @@ import msgspec
 
 
 class Tier(msgspec.Struct, frozen=True):
-    """Seconds after its news by which a slice must start, and the last seconds before that in which it may."""
+    """Seconds after its news by which a slice must start, and for how long before that it may."""
 
     start_within: float
     window: float

@@ -1,5 +1,6 @@
 """Chunks into a turn: gathering a stream, judging how it ended, cutting it short."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -18,6 +19,12 @@ from torpor.core.messages import Reasoning, Text
 
 TRIES_WHEN_CUT_OFF = 2
 """Tries of a completion whose output ends inside a call."""
+
+DEEPEST = 100
+"""Brackets inside brackets that arguments may have."""
+
+_CLOSING = {"{": "}", "[": "]"}
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?P<end>"?)|[\[\]{}]', re.DOTALL)
 
 
 class RawCall(msgspec.Struct, frozen=True):
@@ -68,12 +75,18 @@ class Gathering:
             raise Unavailable("The model's stream ended before its end.")
         parts = tuple(part.finished() for part in self._parts)
         for part in parts:
-            if isinstance(part, RawCall) and is_cut_off(part.text):
+            if isinstance(part, RawCall) and (is_cut_off(part.text) or self._has_run_out(part, parts[-1])):
                 raise Unavailable(
                     f"The model's output ended inside the arguments of {part.name!r}.",
                     tries=TRIES_WHEN_CUT_OFF,
                 )
         return parts
+
+    def _has_run_out(self, part: RawCall, last: RawPart) -> bool:
+        """Whether the output ran out before the last call's first argument."""
+        return (
+            self.stop is not None and self.stop.reason == "length" and part is last and not part.text.strip()
+        )
 
     @property
     def begun(self) -> bool:
@@ -135,8 +148,9 @@ class _Growing:
         if self.kind == "text":
             return Text(text)
         if self.kind == "reasoning":
-            return Reasoning(text, self.done.opaque, self.done.origin)
-        return RawCall(self.start.name, text, self.start.provider_id, self.start.opaque)
+            return Reasoning(text, clean(self.done.opaque), self.done.origin)
+        start = self.start
+        return RawCall(clean(start.name), text, clean(start.provider_id), clean(start.opaque))
 
 
 def clean(text: str) -> str:
@@ -151,13 +165,13 @@ def _is_visible(part: RawPart) -> bool:
 
 
 def _is_whole(text: str) -> bool:
-    return not text.strip() or arguments_of(text) is not None
+    return bool(text.strip()) and arguments_of(text) is not None
 
 
 def arguments_of(text: str) -> dict[str, Any] | None:
     """Arguments as an object; None if the text is no JSON object. No text at all means ``{}``.
 
-    JSON's own rules: ``NaN`` and ``Infinity`` are refused.
+    JSON's own rules: ``NaN`` and ``Infinity`` are refused. So is nesting deeper than ``DEEPEST``.
     """
     if not text.strip():
         return {}
@@ -165,24 +179,38 @@ def arguments_of(text: str) -> dict[str, Any] | None:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and not _is_deep(text) else None
+
+
+def _is_deep(text: str) -> bool:
+    """Whether whole JSON text is nested deeper than is safe to read anywhere on its way."""
+    return text.count("{") + text.count("[") > DEEPEST and _nesting(text).deepest > DEEPEST
 
 
 def is_cut_off(text: str) -> bool:
-    """Whether text is the beginning of a JSON value that ends too soon, rather than whole or plainly wrong."""
+    """Whether text is the beginning of a JSON value that ends too soon, rather than whole or wrong."""
     if not text.lstrip().startswith(("{", "[")) or arguments_of(text) is not None:
         return False
-    depth, inside, escaped = 0, False, False
-    for character in text:
-        if escaped:
-            escaped = False
-        elif inside:
-            escaped = character == "\\"
-            inside = character != '"'
-        elif character == '"':
-            inside = True
-        elif character in "{[":
-            depth += 1
-        elif character in "}]":
-            depth -= 1
-    return inside or depth > 0
+    return _nesting(text).is_open
+
+
+class _Nesting(msgspec.Struct, frozen=True):
+    deepest: int
+    is_open: bool
+    """The text ends inside a string or bracket, and no bracket before was closed by another kind."""
+
+
+def _nesting(text: str) -> _Nesting:
+    opened: list[str] = []
+    deepest = 0
+    for token in _TOKEN.finditer(text):
+        first = token.group()[0]
+        if first in _CLOSING:
+            opened.append(_CLOSING[first])
+            deepest = max(deepest, len(opened))
+        elif first == '"':
+            if not token.group("end"):
+                return _Nesting(deepest, is_open=True)
+        elif not opened or opened.pop() != first:
+            return _Nesting(deepest, is_open=False)
+    return _Nesting(deepest, is_open=bool(opened))

@@ -1,0 +1,63 @@
+"""What becomes of open calls: sent out, detached, woken, given up."""
+
+from torpor.core.effects import Invoke
+from torpor.core.messages import Detached, Note, Noted, Sent
+from torpor.core.signals import Due
+from torpor.core.step import Step
+from torpor.core.thread import OpenCall
+
+
+def note(step: Step, fact: Note) -> None:
+    """Append a fact of the thread's life."""
+    step.add(Noted(step.now, fact, step.trace))
+
+
+def in_order(calls: dict[str, OpenCall]) -> list[tuple[str, OpenCall]]:
+    """Calls by turn, then in call order."""
+    return sorted(calls.items(), key=lambda entry: (entry[1].turn, entry[1].index))
+
+
+def send(step: Step, id: str, name: str, arguments: str, server: str, repeat: str) -> None:
+    """Decide that a call goes out now; its deadline, if it has one, begins."""
+    step.effects.append(
+        Invoke(f"{id}/invoke", id, name, arguments, server, repeat, at=step.now, trace=step.trace)
+    )
+    spec = step.definition.tools.get(name)
+    if server and spec is not None and spec.timeout:
+        due = step.now + spec.timeout
+        step.timers.append(Due(step.thread, f"{id}/deadline", step.now, due=due, call=id, what="deadline"))
+
+
+def release(step: Step) -> None:
+    """Send calls over the parallel limit, in call order, as places are free in their turn."""
+    calls = in_order(step.head.pending) + in_order(step.head.detached)
+    places: dict[int, int] = {}
+    for _, call in calls:
+        if not (call.held or call.passive or call.given_up):
+            places[call.turn] = places.get(call.turn, 0) + 1
+    released: list[tuple[str, OpenCall]] = []
+    for id, call in calls:
+        taken = places.get(call.turn, 0)
+        if call.held and taken < step.definition.limits.parallel:
+            places[call.turn] = taken + 1
+            released.append((id, call))
+    if released:
+        note(step, Sent(tuple(id for id, _ in released)))
+    for id, call in released:
+        send(step, id, call.name, call.arguments, call.server, call.repeat)
+
+
+def detach_active(step: Step, why: str) -> None:
+    """Let pending calls go on without holding the thread back."""
+    active = tuple(id for id, call in in_order(step.head.pending) if not call.passive)
+    if active:
+        note(step, Detached(active, why))
+
+
+def give_up_all(step: Step, cause: str, text: str, spared: frozenset[str] = frozenset()) -> None:
+    """Settle every call that may still get a result, and tell whoever works on it."""
+    for id, call in in_order(step.head.pending) + in_order(step.head.detached):
+        if call.given_up or id in spared:
+            continue
+        step.give_up(id, call)
+        step.settle_here(id, cause, text)
