@@ -99,6 +99,7 @@ async def _failed(slice: Slice, error: TorporError) -> Outcome:
     judged = after_failure(error, row.attempt, now, step.definition.limits.tries, kit.ids.jitter())
     slice.record["error"] = str(error)
     if isinstance(judged, Park):
+        slice.projection = None  # what this try was shown was never answered
         step.add(Noted(step.now, Parked(judged.reason, judged.kind, judged.aside), step.trace))
         return await _commit(slice, "parked")
     await _postpone(slice, judged, error)
