@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from torpor.agent import Agent
 from torpor.clock import SystemClock
@@ -38,6 +38,10 @@ from torpor.tools.tokens import Keys
 LEASE_SECONDS = 15.0
 HOT_BYTES = 64 * 1024 * 1024
 ADDRESSES = "addresses"
+
+
+class Backend(Store, Side, Protocol):
+    """A store that also keeps the small things."""
 
 
 class Messenger:
@@ -88,6 +92,7 @@ class Parts:
         hot: int = HOT_BYTES,
         synchronous: str = "FULL",
         ids: Ids | None = None,
+        backends: "tuple[Backend, Queue] | None" = None,
     ) -> None:
         self.url = url
         self.agents = tuple(agents)
@@ -98,10 +103,10 @@ class Parts:
         self._lease = lease
         self._hot = hot
         self._stack = AsyncExitStack()
-        self._opened = _open_store(url, self.clock, lease, synchronous)
-        self.store: Store = self._opened[0]
-        self.side: Side = self._opened[0]
-        self.queue: Queue = self._opened[1]
+        store, queue = backends or _open_store(url, self.clock, lease, synchronous)
+        self.store: Store = store
+        self.side: Side = store
+        self.queue: Queue = queue
 
     async def __aenter__(self) -> Self:
         self._stack.push_async_callback(self.store.close)

@@ -69,6 +69,11 @@ class Dispatcher:
         """How many effects are being performed."""
         return len(self._tasks)
 
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """What performs them."""
+        return list(self._tasks.values())
+
     def start(self, row: Row, effects: list[OutboxRow]) -> None:
         """Begin to perform effects that this process has claimed."""
         for held in effects:
