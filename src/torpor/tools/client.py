@@ -207,7 +207,7 @@ class HttpTransport:
             check_literal(url, server.reach)
             async with self._opened().request(
                 method,
-                URL(url, encoded=True),
+                URL(url, encoded=url.isascii()),
                 data=body,
                 headers=headers,
                 allow_redirects=False,
