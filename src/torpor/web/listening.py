@@ -1,0 +1,93 @@
+"""Serving an application inside the running event loop, with an end that keeps its bound."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import uvicorn
+from starlette.applications import Starlette
+
+from torpor.core.errors import Refused
+
+GOODBYE = 5
+"""Seconds that open requests are given when the server stops."""
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to whoever runs it, and says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+@contextlib.asynccontextmanager
+async def listening(app: Starlette, listen: str) -> AsyncIterator[str]:
+    """Serve ``app`` on ``host:port`` (port 0: a free one) while the block runs; gives the base URL.
+
+    ``Refused`` if the address cannot be had, or if others could reach it and the application has no token.
+    """
+    host, port = split(listen)
+    app.state.access.listens_on(host)
+    listener = _bind(host, port)
+    url = _url(host, listener.getsockname()[1])
+    server = _Server(_config(app))
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name="torpor-web")
+    ready = asyncio.create_task(server.ready.wait())
+    try:
+        await asyncio.wait({serving, ready}, return_when=asyncio.FIRST_COMPLETED)
+        yield url
+    finally:
+        ready.cancel()
+        app.state.streams.end()
+        server.should_exit = True
+        await serving
+        listener.close()
+
+
+def split(listen: str) -> tuple[str, int]:
+    """Host and port of ``host:port``; IPv6 in brackets. Raises ``Refused``."""
+    host, _, port = listen.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and int(port) < 65_536):
+        raise Refused(f"{listen!r} is no address to listen on: write host:port, such as 127.0.0.1:8377.")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _config(app: Starlette) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GOODBYE,
+    )
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2_048)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise Refused(f"Cannot listen on {host}:{port}: {error.strerror or error}.") from None
+    return listener
+
+
+def _url(host: str, port: int) -> str:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    return f"http://{shown}:{port}"

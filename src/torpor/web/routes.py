@@ -1,0 +1,106 @@
+"""All paths of the API: what each takes, gives and means. The application and its description use it."""
+
+from torpor.runtime.explain import Explanation
+from torpor.runtime.threads import Receipt
+from torpor.web.openapi import ANY_OBJECT, EVENT_STREAM, NOTHING, Endpoint, Parameter
+from torpor.web.shapes import (
+    Done,
+    Found,
+    Health,
+    Listing,
+    NewThread,
+    Page,
+    Records,
+    Saying,
+    Started,
+    Ticket,
+    TicketWanted,
+)
+
+_KEY = Parameter(
+    "Idempotency-Key", "header", "The same key with the same body counts once; another body: 409."
+)
+_LIMIT = Parameter("limit", "query", "At most so many, up to 1000.", "integer")
+_AFTER = Parameter("after", "query", "What follows this position.", "integer")
+
+ROUTES = (
+    Endpoint(
+        "start", "POST", "/threads", "Start a thread, with its first words if there are any.",
+        takes=NewThread, gives={201: Started, 200: Started}, parameters=(_KEY,),
+        problems=(400, 409, 413, 415),
+    ),
+    Endpoint(
+        "find", "GET", "/threads", "Threads by id, page by page.",
+        gives={200: Listing},
+        parameters=(
+            Parameter("owner", "query", "Only threads of this owner."),
+            Parameter("agent", "query", "Only threads of this agent."),
+            Parameter("state", "query", "Only open, parked, stopped or closed ones."),
+            Parameter("after", "query", "What follows this thread id."),
+            _LIMIT,
+        ),
+        problems=(400,),
+    ),
+    Endpoint(
+        "get", "GET", "/threads/{thread}", "A thread, and what it waits for.",
+        gives={200: Found}, problems=(404,),
+    ),
+    Endpoint(
+        "say", "POST", "/threads/{thread}/messages", "Speak to a thread; durable when this is answered.",
+        takes=Saying, gives={202: Receipt}, parameters=(_KEY,), problems=(400, 404, 409, 413, 415),
+    ),
+    Endpoint(
+        "messages", "GET", "/threads/{thread}/messages", "The committed messages after a position.",
+        gives={200: Page}, parameters=(_AFTER, _LIMIT), problems=(400, 404),
+    ),
+    Endpoint(
+        "events", "GET", "/threads/{thread}/events",
+        "Server-sent events: `message` with its position as id; `text`, `reasoning`, `call`, `started`, "
+        "`dropped`, `received` without one. `started` begins a completion's text anew.",
+        gives={200: EVENT_STREAM},
+        parameters=(
+            _AFTER,
+            Parameter("Last-Event-ID", "header", "The same, as browsers send it; it wins.", "integer"),
+            Parameter("ticket", "query", "Instead of the bearer token; see POST /tickets."),
+        ),
+        problems=(400, 404, 503),
+    ),
+    Endpoint(
+        "stop", "POST", "/threads/{thread}/stop", "Cut what runs; only words or a nudge let it go on.",
+        gives={202: Done}, problems=(404,),
+    ),
+    Endpoint(
+        "nudge", "POST", "/threads/{thread}/nudge", "Let a parked or stopped thread go on.",
+        gives={202: Done}, problems=(404,),
+    ),
+    Endpoint(
+        "close", "POST", "/threads/{thread}/close", "End a thread for good.",
+        gives={202: Done}, problems=(404,),
+    ),
+    Endpoint(
+        "explain", "GET", "/threads/{thread}/explain", "What a thread waits for, and since when.",
+        gives={200: Explanation}, problems=(404,),
+    ),
+    Endpoint(
+        "records", "GET", "/threads/{thread}/records", "The records of its slices, oldest first.",
+        gives={200: Records}, parameters=(_LIMIT,), problems=(400, 404),
+    ),
+    Endpoint(
+        "ticket", "POST", "/tickets", "A single-use ticket for the events of one thread, for 60 seconds.",
+        takes=TicketWanted, gives={201: Ticket}, problems=(400, 404, 413, 415),
+    ),
+    Endpoint(
+        "callback", "POST", "/callbacks/{token}",
+        "What a tool server sends for a call. 200: stored, a repeat, or late. 410: send nothing more for it.",
+        takes=ANY_OBJECT, gives={200: NOTHING},
+        parameters=(Parameter("webhook-id", "header", "Identifies an event that has no id of its own."),),
+        problems=(400, 403, 404, 410, 413, 503), guarded=False,
+    ),
+    Endpoint(
+        "health", "GET", "/healthz", "The server answers and can read its store.",
+        gives={200: Health},
+        parameters=(Parameter("challenge", "query", "Answered in `proof` with the token's HMAC."),),
+        problems=(503,), guarded=False,
+    ),
+    Endpoint("openapi", "GET", "/openapi.json", "This description.", gives={200: ANY_OBJECT}),
+)  # fmt: skip

@@ -1,0 +1,256 @@
+"""What the API takes and gives, as values. Stored shapes keep their fields; their tags are named ``type``."""
+
+from base64 import b64decode
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from torpor.core.errors import Refused
+from torpor.core.messages import File, Image, Message, Part, Text, text_of
+from torpor.core.record import SliceRecord
+from torpor.ports import Row
+from torpor.runtime.explain import Explanation, Waiting
+from torpor.runtime.threads import Entry, Receipt
+
+CONTEXT_LIMIT = 100_000
+"""Characters of a thread's context, as JSON text."""
+
+
+class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings shared by all that is taken."""
+
+
+class TextPart(Strict, frozen=True, tag="text", tag_field="type"):
+    """Words."""
+
+    text: str
+
+
+class ImagePart(Strict, frozen=True, tag="image", tag_field="type"):
+    """An image; ``data`` is base64 text."""
+
+    media_type: str
+    data: str
+
+
+class FilePart(Strict, frozen=True, tag="file", tag_field="type"):
+    """A document; ``data`` is base64 text, ``text`` what a model without file input is shown."""
+
+    name: str
+    media_type: str = "text/plain"
+    data: str = ""
+    text: str = ""
+
+
+class Words(Strict, frozen=True, kw_only=True):
+    """What a person says: ``text``, or ``parts``."""
+
+    text: str | None = None
+    parts: list[TextPart | ImagePart | FilePart] | None = None
+    tier: str = ""
+
+    def to_parts(self) -> tuple[Part, ...]:
+        """The parts to be stored; empty if nothing is said. ``Refused`` for a part that cannot be."""
+        if self.text is not None and self.parts is not None:
+            raise Refused("Give text or parts, not both.")
+        if self.text is not None:
+            return (Text(self.text),)
+        return tuple(_part(given) for given in self.parts or ())
+
+
+class NewThread(Words, frozen=True, kw_only=True):
+    """A thread to be started, with its first words if there are any."""
+
+    agent: str
+    thread: str = ""
+    """Its id; made up if it is left out."""
+    owner: str = ""
+    user_id: str = ""
+    context: Any = None
+    """Any JSON, given to its tools."""
+
+    def context_text(self) -> str:
+        """The context as it is stored."""
+        text = "" if self.context is None else msgspec.json.encode(self.context).decode()
+        if len(text) > CONTEXT_LIMIT:
+            raise Refused(f"The context has more than {CONTEXT_LIMIT} characters.")
+        return text
+
+
+class Saying(Words, frozen=True, kw_only=True):
+    """Words to a thread. ``mode``: ``steer``, ``queue`` or ``interrupt``."""
+
+    mode: str = "steer"
+
+
+class TicketWanted(Strict, frozen=True):
+    """A ticket for the events of a thread."""
+
+    thread: str
+
+
+class Ticket(msgspec.Struct, frozen=True):
+    """Good for one GET of the thread's events, as ``?ticket=``, within so many seconds."""
+
+    ticket: str
+    seconds: float
+
+
+class ThreadView(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread's row."""
+
+    id: str
+    agent: str
+    owner: str
+    user_id: str
+    context: Any
+    tier: str
+    purpose: str
+    state: str
+    owes: bool
+    waits: int
+    attempt: int
+    not_before: float
+    created: float
+    updated: float
+    title: str
+    length: int
+    """The position of its last message."""
+    version: int
+
+
+class Started(ThreadView, frozen=True, kw_only=True):
+    """A thread that was started, and the receipt of its first words."""
+
+    receipt: Receipt | None
+
+
+class Found(ThreadView, frozen=True, kw_only=True):
+    """A thread, and what it waits for."""
+
+    explanation: Explanation
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """A page of threads. ``after`` asks for the next page; null: this is the last."""
+
+    threads: list[ThreadView]
+    after: str | None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page of messages, each with its position. ``after`` asks for the next page."""
+
+    messages: list[dict[str, Any]]
+    after: int
+    more: bool
+
+
+class Records(msgspec.Struct, frozen=True):
+    """The records of a thread's slices, oldest first."""
+
+    records: list[SliceRecord]
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A command was stored and will be followed."""
+
+    thread: str
+    command: str
+
+
+class Health(msgspec.Struct, frozen=True):
+    """The server answers. ``proof`` answers a challenge, so that clients know whom they talk to."""
+
+    status: str
+    version: str
+    proof: str = ""
+
+
+V = TypeVar("V", bound=ThreadView)
+
+
+def view(row: Row, kind: type[V], **more: Any) -> V:
+    """A row as it is given, with what a kind of view has more."""
+    return kind(
+        id=row.thread,
+        agent=row.agent,
+        owner=row.owner,
+        user_id=row.user_id,
+        context=msgspec.json.decode(row.context) if row.context else None,
+        tier=row.tier,
+        purpose=row.purpose,
+        state=row.state,
+        owes=row.owes,
+        waits=row.waits,
+        attempt=row.attempt,
+        not_before=row.not_before,
+        created=row.created,
+        updated=row.updated,
+        title=row.title,
+        length=row.length,
+        version=row.version.counter,
+        **more,
+    )
+
+
+def shown(entry: Entry) -> dict[str, Any]:
+    """A message as it is given: position, ``type``, its fields, and its words (if any) as ``text``."""
+    message: dict[str, Any] = _renamed(msgspec.to_builtins(entry.message))
+    words = text_of(getattr(entry.message, "parts", ()))
+    return {"position": entry.position, **message, **({"text": words} if words else {})}
+
+
+def entry_of(given: dict[str, Any]) -> Entry:
+    """The entry that ``shown`` was made of."""
+    fields = {name: field for name, field in given.items() if name not in ("position", "text")}
+    return Entry(given["position"], msgspec.convert(_restored(fields, "k"), Message))
+
+
+def _renamed(found: Any) -> Any:
+    if isinstance(found, list | tuple):
+        return [_renamed(item) for item in found]
+    if isinstance(found, dict):
+        return {"type" if name in ("k", "n") else name: _renamed(field) for name, field in found.items()}
+    return found
+
+
+def _restored(found: Any, tag: str) -> Any:
+    """Undo ``_renamed``: notes are tagged ``n``, display segments have a ``type`` of their own."""
+    if isinstance(found, list):
+        return [_restored(item, tag) for item in found]
+    if not isinstance(found, dict):
+        return found
+    inner = {"note": "n", "display": "type"}
+    return {
+        tag if name == "type" else name: _restored(field, inner.get(name, "k"))
+        for name, field in found.items()
+    }
+
+
+def _part(given: TextPart | ImagePart | FilePart) -> Part:
+    match given:
+        case TextPart():
+            return Text(given.text)
+        case ImagePart():
+            return Image(_base64(given.data), given.media_type)
+        case FilePart():
+            return File(given.name, given.media_type, _base64(given.data) if given.data else "", given.text)
+
+
+def _base64(text: str) -> str:
+    try:
+        b64decode(text, validate=True)
+    except ValueError:
+        raise Refused("The data of an image or file must be base64 text.") from None
+    return text
+
+
+def page(entries: Sequence[Entry], after: int, limit: int) -> Page:
+    """Entries as a page, of which one more than ``limit`` was asked for."""
+    kept = entries[:limit]
+    return Page([shown(entry) for entry in kept], kept[-1].position if kept else after, len(entries) > limit)
+
+
+__all__ = ["Explanation", "Receipt", "Waiting"]

@@ -1,0 +1,167 @@
+"""The API over threads: start, speak, read, ask, command. Each request is one call of ``Threads``."""
+
+import hashlib
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from torpor.core.errors import Refused
+from torpor.core.messages import By
+from torpor.runtime.threads import Contradicts, Threads
+from torpor.web.access import verified
+from torpor.web.bodies import value
+from torpor.web.problems import Problem, answer
+from torpor.web.shapes import (
+    Done,
+    Found,
+    Listing,
+    NewThread,
+    Records,
+    Saying,
+    Started,
+    ThreadView,
+    Ticket,
+    TicketWanted,
+    page,
+    view,
+)
+from torpor.web.tickets import SECONDS, Tickets
+
+PAGE = 100
+LARGEST_PAGE = 1_000
+KEY_LIMIT = 200
+"""Characters of an Idempotency-Key."""
+
+
+class ThreadWeb:
+    """The endpoints under ``/threads``, and ``POST /tickets``."""
+
+    def __init__(self, threads: Threads, tickets: Tickets, body_limit: int) -> None:
+        self._threads = threads
+        self._tickets = tickets
+        self._body_limit = body_limit
+
+    async def start(self, request: Request) -> Response:
+        wanted = await value(request, NewThread, self._body_limit)
+        key = _key(request)
+        id, repeat = await self._reserve(wanted, key) if key else (wanted.thread, False)
+        row, receipt = await self._threads.start(
+            wanted.agent,
+            wanted.to_parts(),
+            thread=id,
+            owner=_short("owner", wanted.owner),
+            user_id=_short("user_id", wanted.user_id),
+            context=wanted.context_text(),
+            tier=wanted.tier,
+            by=_by(request),
+            key=key,
+            known_only=bool(self._threads.roster.names),
+        )
+        if repeat:
+            row = await self._threads.row(row.thread)
+            receipt = msgspec.structs.replace(receipt, repeat=True) if receipt else None
+        headers = {"Location": f"/threads/{row.thread}"}
+        return answer(200 if repeat else 201, view(row, Started, receipt=receipt), headers)
+
+    async def _reserve(self, wanted: NewThread, key: str) -> tuple[str, bool]:
+        """The id of the thread that this key starts, and whether there is one already."""
+        threads = self._threads
+        body = hashlib.sha256(msgspec.json.encode(wanted, order="deterministic")).hexdigest()
+        mine = msgspec.msgpack.encode((wanted.thread or threads.ids.thread(), body))
+        id, first = msgspec.msgpack.decode(
+            await threads.side.put_new("starts", key, mine), type=tuple[str, str]
+        )
+        if first != body:
+            raise Contradicts(f"The idempotency key {key!r} was used before with another body.")
+        return id, await threads.store.row(id) is not None
+
+    async def find(self, request: Request) -> Response:
+        given = request.query_params
+        limit = _number(request, "limit", PAGE, LARGEST_PAGE, least=1)
+        rows = await self._threads.store.threads(
+            owner=given.get("owner"),
+            agent=given.get("agent"),
+            state=given.get("state"),
+            after=given.get("after", ""),
+            limit=limit,
+        )
+        after = rows[-1].thread if len(rows) == limit else None
+        return answer(200, Listing([view(row, ThreadView) for row in rows], after))
+
+    async def get(self, request: Request) -> Response:
+        id = _id(request)
+        row = await self._threads.row(id)
+        return answer(200, view(row, Found, explanation=await self._threads.explain(id)))
+
+    async def explain(self, request: Request) -> Response:
+        return answer(200, await self._threads.explain(_id(request)))
+
+    async def say(self, request: Request) -> Response:
+        id = _id(request)
+        await self._threads.row(id)
+        saying = await value(request, Saying, self._body_limit)
+        receipt = await self._threads.say(
+            id, saying.to_parts(), mode=saying.mode, by=_by(request), key=_key(request), tier=saying.tier
+        )
+        return answer(202, receipt)
+
+    async def messages(self, request: Request) -> Response:
+        after = _number(request, "after", 0, 1 << 53)
+        limit = _number(request, "limit", PAGE, LARGEST_PAGE, least=1)
+        entries = await self._threads.history(_id(request), after, limit + 1)
+        return answer(200, page(entries, after, limit))
+
+    async def records(self, request: Request) -> Response:
+        id = _id(request)
+        await self._threads.row(id)
+        limit = _number(request, "limit", LARGEST_PAGE, LARGEST_PAGE, least=1)
+        return answer(200, Records(await self._threads.store.records(id, limit)))
+
+    async def stop(self, request: Request) -> Response:
+        await self._threads.stop(_id(request), _by(request))
+        return answer(202, Done(_id(request), "stop"))
+
+    async def nudge(self, request: Request) -> Response:
+        await self._threads.nudge(_id(request), _by(request))
+        return answer(202, Done(_id(request), "nudge"))
+
+    async def close(self, request: Request) -> Response:
+        await self._threads.close(_id(request), _by(request))
+        return answer(202, Done(_id(request), "close"))
+
+    async def ticket(self, request: Request) -> Response:
+        wanted = await value(request, TicketWanted, self._body_limit)
+        row = await self._threads.row(wanted.thread)
+        ticket = self._tickets.issue(f"/threads/{row.thread}/events")
+        return answer(201, Ticket(ticket, SECONDS), {"Cache-Control": "no-store"})
+
+
+def _id(request: Request) -> str:
+    id: str = request.path_params["thread"]
+    return id
+
+
+def _by(request: Request) -> By:
+    """Whoever asks here is a person; no body can say otherwise."""
+    return By("person", verified=verified(request.scope))
+
+
+def _key(request: Request) -> str:
+    key = request.headers.get("idempotency-key", "")
+    if len(key) > KEY_LIMIT or not (key.isascii() and key.isprintable()):
+        raise Problem(400, f"An Idempotency-Key has at most {KEY_LIMIT} printable ASCII characters.")
+    return key
+
+
+def _short(name: str, text: str) -> str:
+    if len(text) > 200:
+        raise Refused(f"{name} has more than 200 characters.")
+    return text
+
+
+def _number(request: Request, name: str, default: int, most: int, *, least: int = 0) -> int:
+    given = request.query_params.get(name, str(default))
+    if not (given.isascii() and given.isdigit() and len(given) < 17 and least <= int(given) <= most):
+        raise Problem(400, f"{name} is a whole number from {least} to {most}.")
+    return int(given)
