@@ -16,7 +16,7 @@ from places import inside
 from torpor.tools.server import ToolCall, ToolError
 
 MOST_OUTPUT = 60_000
-GRACE = 3.0
+GRACE = 2.0
 LEFTOVER_GRACE = 0.5
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_KEY", re.IGNORECASE)
 
@@ -43,7 +43,7 @@ class Programs:
         if call.restarted:
             _end_leftover(call.memory)
             raise ToolError("the tool server restarted while the program ran; its outcome is unknown")
-        run = _Run(await self._start(command, cwd), call)
+        run = _Run(call, *await self._start(command, cwd))
         try:
             async with asyncio.timeout(limit):
                 return await run.follow(patience, self._gather)
@@ -51,12 +51,17 @@ class Programs:
             return await run.end(f"Error: ended because it ran for more than {limit:g} s.")
         except asyncio.CancelledError:
             return await run.end("Error: cancelled.")
+        finally:
+            run.close()
 
-    async def _start(self, command: list[str] | str, cwd: str) -> asyncio.subprocess.Process:
+    async def _start(
+        self, command: list[str] | str, cwd: str
+    ) -> tuple[asyncio.SubprocessTransport, "_Program"]:
         words = _words(command)
         place = inside(self._root, cwd)
         try:
-            return await asyncio.create_subprocess_exec(
+            return await asyncio.get_running_loop().subprocess_exec(
+                _Program,
                 *words,
                 cwd=place,
                 env=_environment(),
@@ -74,27 +79,46 @@ class Programs:
             raise ToolError(f"{words[0]!r} could not be started: {reason}") from None
 
 
+class _Program(asyncio.SubprocessProtocol):
+    """Hears from a program: what it writes, that it ended, that nobody can write any more."""
+
+    def __init__(self) -> None:
+        self.output = Output(MOST_OUTPUT)
+        self.exited = asyncio.Event()
+        self.silent = asyncio.Event()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:  # noqa: ARG002
+        self.output.feed(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
+        self.output.feed(b"", last=True)
+        self.silent.set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+
 class _Run:
     """One program at work."""
 
-    def __init__(self, process: asyncio.subprocess.Process, call: ToolCall) -> None:
-        self._process = process
+    def __init__(self, call: ToolCall, process: asyncio.SubprocessTransport, program: _Program) -> None:
         self._call = call
-        self._output = Output(MOST_OUTPUT)
+        self._process = process
+        self._group = process.get_pid()
+        self._program = program
+        self._output = program.output
         self._started = time.monotonic()
-        self._reading = asyncio.create_task(self._read())
         self._ending = asyncio.create_task(self._wait())
 
     async def follow(self, patience: float, gather: float) -> str | None:
         """Wait for the end; past `patience`, subscribe and send gathered output every `gather` seconds."""
-        await self._call.remember({"group": self._process.pid, "since": _start_of(self._process.pid)})
+        await self._call.remember({"group": self._group, "since": _start_of(self._group)})
         await asyncio.wait({self._ending}, timeout=max(patience, 0.0))
         if self._ending.done():
             return self._report(self._outcome())
-        await self._call.subscribe(
-            self._report(f"Still running after {patience:g} s.", _more_to_come(self._call))
-        )
+        first = self._report(f"Still running after {patience:g} s.", _more_to_come(self._call))
         self._output.clear()
+        await self._call.subscribe(first)
         while not self._ending.done():
             await asyncio.wait({self._ending}, timeout=gather)
             if self._output and not self._ending.done():
@@ -106,30 +130,26 @@ class _Run:
 
     async def end(self, why: str) -> str | None:
         """End the program and tell what it said; nothing is left of its process group."""
-        _signal(self._process.pid, signal.SIGTERM)
+        _signal(self._group, signal.SIGTERM)
         await asyncio.wait({self._ending}, timeout=GRACE)
-        _signal(self._process.pid, signal.SIGKILL)
+        _signal(self._group, signal.SIGKILL)
         await asyncio.wait({self._ending}, timeout=GRACE)
         return self._report(why)
 
-    async def _read(self) -> None:
-        stdout = self._process.stdout
-        assert stdout is not None
-        while chunk := await stdout.read(65_536):
-            self._output.feed(chunk)
-        self._output.feed(b"", last=True)
+    def close(self) -> None:
+        """Let go of the program."""
+        self._ending.cancel()
+        self._process.close()
 
     async def _wait(self) -> None:
-        await self._process.wait()
-        await asyncio.wait({self._reading}, timeout=LEFTOVER_GRACE)
-        if not self._reading.done():
+        await self._program.exited.wait()
+        if not await _within(LEFTOVER_GRACE, self._program.silent):
             # Something it left behind holds the pipe: it goes with its group, and is not waited for.
-            _signal(self._process.pid, signal.SIGKILL)
-            await asyncio.wait({self._reading}, timeout=LEFTOVER_GRACE)
-            self._reading.cancel()
+            _signal(self._group, signal.SIGKILL)
+            await _within(LEFTOVER_GRACE, self._program.silent)
 
     def _outcome(self) -> str:
-        code = self._process.returncode
+        code = self._process.get_returncode()
         seconds = time.monotonic() - self._started
         how = f"Ended by signal {-code}" if code is not None and code < 0 else f"Exit code {code}"
         return f"{how} after {seconds:.1f} s."
@@ -137,6 +157,12 @@ class _Run:
     def _report(self, first: str, last: str = "") -> str:
         said = self._output.text() if self._output else "(no output)"
         return "\n".join(part for part in (first, said, last) if part)
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()
 
 
 def _more_to_come(call: ToolCall) -> str:

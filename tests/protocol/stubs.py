@@ -98,7 +98,7 @@ class Peer:
     headers: dict[str, str] = field(default_factory=dict)
 
     def invocation(
-        self, operation: str, arguments: Any = None, ident: str = "c-1", **more: Any
+        self, operation: str | None, arguments: Any = None, ident: str = "c-1", **more: Any
     ) -> dict[str, Any]:
         return {
             "operation": operation,
@@ -115,7 +115,9 @@ class Peer:
         async with self.http.post(f"{self.base}{path}", data=io.BytesIO(raw), headers=headers) as answer:
             return answer.status, await answer.read()
 
-    async def invoke(self, operation: str, arguments: Any = None, ident: str = "c-1", **more: Any) -> int:
+    async def invoke(
+        self, operation: str | None, arguments: Any = None, ident: str = "c-1", **more: Any
+    ) -> int:
         status, body = await self.post("/invoke", self.invocation(operation, arguments, ident, **more))
         assert body == b"" or status != 200
         return status
