@@ -1,6 +1,7 @@
 """The public face: ``Runtime`` joins all parts in one process, and ``Thread`` is a handle on one thread."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -95,7 +96,7 @@ class Runtime:
 
     ``store``: ``memory:`` or ``sqlite:///path``. ``listen``: ``host:port`` for callbacks and the API, None for
     no port. ``public_url``: how tool servers reach it, if not by that address. ``workers``: slices side by
-    side; 0 runs none here.
+    side; 0 runs none here. ``token``: what the API asks for; a fresh one if left out.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Runtime:
         listen: str | None = "127.0.0.1:0",
         public_url: str | None = None,
         workers: int = 8,
+        token: str = "",
         **options: Any,
     ) -> None:
         if workers < 0:
@@ -118,6 +120,8 @@ class Runtime:
         self._options = {"public_url": public_url, **options}
         self._parts: Parts | None = None
         self._app: Starlette | None = None
+        self.token = token or secrets.token_urlsafe(32)
+        """The bearer token of the API."""
         self.url = ""
         """Where it listens; empty: nowhere."""
 
@@ -150,7 +154,7 @@ class Runtime:
             self._stack.push_async_callback(_end, sweep)
 
     async def _open_port(self, listen: str) -> None:
-        from torpor.web.app import listening
+        from torpor.web.listening import listening
 
         self.url = await self._stack.enter_async_context(listening(self.app, listen))
         await self.parts.register(self.parts.public_url or self.url)
@@ -168,7 +172,10 @@ class Runtime:
         if self._app is None:
             from torpor.web.app import build
 
-            self._app = build(self.parts.threads, self.parts.callbacks)
+            parts = self.parts
+            self._app = build(
+                parts.threads, parts.callbacks, token=self.token, public_url=parts.public_url or ""
+            )
         return self._app
 
     async def start(

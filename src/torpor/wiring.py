@@ -18,7 +18,7 @@ from torpor.crew import Joined
 from torpor.ports import Clock, Queue, Row, Side, Store
 from torpor.queues.memory import MemoryQueue
 from torpor.queues.sqlite import SqliteQueue
-from torpor.runtime.dispatch import Dispatcher
+from torpor.runtime.dispatch import CLAIM_SECONDS, Dispatcher
 from torpor.runtime.equip import Equipment
 from torpor.runtime.gates import Gates
 from torpor.runtime.hot import Hot
@@ -89,6 +89,7 @@ class Parts:
         public_url: str | None = None,
         clock: Clock | None = None,
         lease: float = LEASE_SECONDS,
+        claim: float = CLAIM_SECONDS,
         hot: int = HOT_BYTES,
         synchronous: str = "FULL",
         ids: Ids | None = None,
@@ -100,7 +101,7 @@ class Parts:
         self.clock: Clock = clock or SystemClock()
         self.ids = ids or Ids()
         self.live = LocalLive()
-        self._lease = lease
+        self._claim = claim
         self._hot = hot
         self._stack = AsyncExitStack()
         store, queue = backends or _open_store(url, self.clock, lease, synchronous)
@@ -143,6 +144,7 @@ class Parts:
             hot=Hot(self._hot),
             ids=self.ids,
             dispatch=self.dispatcher,
+            claim=self._claim,
             worker=f"{socket.gethostname()}/{os.getpid()}",
         )
 

@@ -31,6 +31,7 @@ SENDINGS = 8
 FUNCTIONS = 32
 SENDERS = 64
 CLAIM_SECONDS = 30.0
+"""How long an effect stays with a process that says nothing more."""
 
 
 class Courier(Protocol):
@@ -50,7 +51,14 @@ class Dispatcher:
     """Performs the effects of one process."""
 
     def __init__(
-        self, store: Store, queue: Queue, roster: Roster, courier: Courier, clock: Clock, ids: Ids
+        self,
+        store: Store,
+        queue: Queue,
+        roster: Roster,
+        courier: Courier,
+        clock: Clock,
+        ids: Ids,
+        claim: float = CLAIM_SECONDS,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -58,6 +66,7 @@ class Dispatcher:
         self._courier = courier
         self._clock = clock
         self._ids = ids
+        self._claim = claim
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._held: dict[str, tuple[str, str]] = {}
         self._functions = asyncio.Semaphore(FUNCTIONS)
@@ -90,7 +99,7 @@ class Dispatcher:
             await self._store.delivered(row.thread, unwanted)
         ids = [left.effect.id for left in leftovers if left.effect.id not in unwanted]
         if ids:
-            until = await self._store.now() + CLAIM_SECONDS
+            until = await self._store.now() + self._claim
             self.start(row, await self._store.claim(row.thread, ids, until))
 
     async def drain(self, seconds: float) -> None:
@@ -164,7 +173,7 @@ class Dispatcher:
         member = self._roster.get(row.agent)
         function = member.functions.get(effect.name) if member else None
         if function is None:
-            await self._store.release(row.thread, [effect.id], await self._store.now() + CLAIM_SECONDS)
+            await self._store.release(row.thread, [effect.id], await self._store.now() + self._claim)
             return
         context = CallContext(row.thread, effect.call, row.agent, row.user_id, row.context, attempt)
         try:
@@ -230,7 +239,7 @@ class Dispatcher:
     async def _renew(self) -> None:
         """Renew the claims of all that runs; what is no longer ours to do is cancelled."""
         while self._tasks:
-            await self._clock.sleep(CLAIM_SECONDS / 3)
+            await self._clock.sleep(self._claim / 3)
             by_thread: dict[str, list[str]] = {}
             for thread, effect in self._held.values():
                 by_thread.setdefault(thread, []).append(effect)
@@ -240,7 +249,7 @@ class Dispatcher:
 
     async def _renew_thread(self, thread: str, effects: list[str]) -> None:
         try:
-            kept = await self._store.claim(thread, effects, await self._store.now() + CLAIM_SECONDS)
+            kept = await self._store.claim(thread, effects, await self._store.now() + self._claim)
         except Unavailable:
             return
         lost = set(effects) - {row.effect.id for row in kept}

@@ -18,7 +18,7 @@ from torpor.core.step import Step
 from torpor.ports import Commit, LiveEvent, OutboxRow, Row, Snapshot, StoredMessage, Version
 from torpor.runtime.completion import ask, take
 from torpor.runtime.hot import Warm, warm_up
-from torpor.runtime.state import CLAIM_SECONDS, Kit, Outcome, Running, Slice
+from torpor.runtime.state import Kit, Outcome, Running, Slice
 
 
 async def run_slice(kit: Kit, running: Running) -> Outcome:
@@ -161,7 +161,7 @@ async def _write(slice: Slice, yielded: str) -> Version:
             timers=tuple(step.timers),
             cancelled=tuple(step.cancelled),
             effects=effects,
-            claimed_until=step.now + CLAIM_SECONDS if effects else 0.0,
+            claimed_until=step.now + kit.claim if effects else 0.0,
             record=_record(slice, yielded),
         )
     )

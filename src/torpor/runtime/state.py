@@ -17,8 +17,6 @@ from torpor.runtime.ids import Ids
 from torpor.runtime.live import LocalLive
 from torpor.runtime.roster import Member, Roster
 
-CLAIM_SECONDS = 30.0
-
 
 class Dispatch(Protocol):
     """Performs effects after the commit."""
@@ -44,6 +42,8 @@ class Kit(msgspec.Struct, frozen=True, eq=False):
     ids: Ids
     dispatch: Dispatch
     worker: str = "worker"
+    claim: float = 30.0
+    """Seconds for which new effects are claimed for this process."""
 
 
 class Running(msgspec.Struct, eq=False):
