@@ -20,8 +20,9 @@ STANDARD_LIBRARY = "standard-library"
 class MayImport(Contract):
     """The modules of `layer` import directly only themselves and what `may_import` lists.
 
-    Names stand for a module and all below it; `standard-library` stands for all of it except what `never`
-    lists. A layer that does not exist yet keeps the contract.
+    A name with dots stands for a module and all below it, one without dots for itself (so that the root of
+    the package can be allowed alone), `standard-library` for all of it except what `never` lists. A layer
+    that does not exist yet keeps the contract.
     """
 
     layer = fields.SetField(subfield=fields.ModuleExpressionField())
@@ -57,7 +58,7 @@ class MayImport(Contract):
 
 
 def _within(module: str, package: str) -> bool:
-    return module == package or module.startswith(f"{package}.")
+    return module == package or ("." in package and module.startswith(f"{package}."))
 
 
 def _rows(graph: ImportGraph, importer: str, imported: str) -> list[str]:

@@ -60,5 +60,12 @@ def test_a_name_that_only_starts_alike_is_not_the_package(graph: grimp.ImportGra
     assert found(row, graph) == ["shop.core (l.7) -> shop.webshop"]
 
 
+def test_the_root_of_the_package_can_be_allowed_alone(graph: grimp.ImportGraph) -> None:
+    imports(graph, "shop.web", "shop")
+    imports(graph, "shop.web", "shop.core.plan")
+    row = contract(layer=["shop.web"], may_import=["shop"])
+    assert found(row, graph) == ["shop.web (l.7) -> shop.core.plan"]
+
+
 def test_a_layer_that_does_not_exist_yet_keeps_the_contract(graph: grimp.ImportGraph) -> None:
     assert found(contract(layer=["shop.runtime"], may_import=[]), graph) == []
