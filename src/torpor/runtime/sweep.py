@@ -9,6 +9,9 @@ from torpor.ports import Clock, Queue, Ring, Store
 log = logging.getLogger("torpor.sweep")
 
 EVERY = 10.0
+PRUNE_EVERY = 3_600.0
+RETENTION = 7 * 86_400.0
+"""Seconds for which the ids of absorbed signals are kept: longer than any tool server retries."""
 
 
 async def sweep(store: Store, queue: Queue) -> int:
@@ -24,12 +27,16 @@ async def sweep(store: Store, queue: Queue) -> int:
 
 
 async def sweep_always(store: Store, queue: Queue, clock: Clock, every: float = EVERY) -> None:
-    """Sweep now and then, for ever."""
+    """Sweep now and then, and forget old signal ids once an hour, for ever."""
+    pruned = 0.0
     while True:
         try:
             found = await sweep(store, queue)
             if found:
                 log.info("Rang %d threads that held work", found)
+            if clock.now() - pruned > PRUNE_EVERY:
+                pruned = clock.now()
+                await store.prune(pruned - RETENTION)
         except Unavailable as error:
             log.warning("The sweep found the store away: %s", error)
         await clock.sleep(every)
