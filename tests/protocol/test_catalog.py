@@ -108,7 +108,7 @@ def test_each_defect_is_named_and_no_tool_is_offered(body: bytes, defect: str) -
 
 
 def test_all_defects_are_named_at_once_up_to_a_number() -> None:
-    with pytest.raises(Refused, match="'name' of the toolset.*'endpoint' of the toolset"):
+    with pytest.raises(Refused, match=r"'name' of the toolset.*'endpoint' of the toolset"):
         read_manifest(manifest(name=7, endpoint=7))
     with pytest.raises(Refused, match="and 15 more"):
         read_manifest(manifest(*[ping(f"a b{n}") for n in range(25)]))

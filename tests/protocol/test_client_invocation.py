@@ -1,13 +1,14 @@
 import asyncio
 import json
 import logging
-import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from tests.protocol.polling import until
 from tests.protocol.tool_stub import (
     MANIFEST_PATH,
     ToolStub,
@@ -209,21 +210,20 @@ async def test_no_connection_outlives_its_request(stub: ToolStub) -> None:
     before, tasks = open_sockets(), len(asyncio.all_tasks())
     for number in range(20):
         await transport.invoke(stub.url, f"{stub.url}/invoke", facts(), f"k{number}")
-    async with asyncio.timeout(5):
-        while open_sockets() > before:
-            await asyncio.sleep(0)
+    await until(lambda: open_sockets() <= before)
     assert len(asyncio.all_tasks()) <= tasks
     await transport.close()
 
 
 def open_sockets() -> int:
-    names = []
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            names.append(os.readlink(f"/proc/self/fd/{number}"))
-        except OSError:
-            continue
-    return sum(name.startswith("socket:") for name in names)
+    return sum(_target(one).startswith("socket:") for one in Path("/proc/self/fd").iterdir())
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""
 
 
 async def test_each_invocation_is_logged_without_secrets(

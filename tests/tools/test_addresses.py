@@ -107,7 +107,7 @@ def test_addresses_that_are_public(address: str) -> None:
 )
 async def test_a_public_server_cannot_send_us_where_only_we_can_go(endpoint: str) -> None:
     names = Names(tools_test=["127.0.0.1"])
-    names.known.update(dict.fromkeys(("2130706433", "0x7f000001", "127.1"), ["127.0.0.1"]))
+    names.known.update({name: ["127.0.0.1"] for name in ("2130706433", "0x7f000001", "127.1")})
     with pytest.raises((Refused, Unavailable)) as caught:
         await invoked(RapServer("https://tools.test"), endpoint, names)
     assert isinstance(caught.value, Refused)
@@ -211,5 +211,5 @@ def test_urls_that_requests_may_go_to(url: str, fits: bool) -> None:
     if fits:
         check_url(url, allow_http=False, what="It")
     else:
-        with pytest.raises(Refused, match="^It must"):
+        with pytest.raises(Refused, match=r"^It must"):
             check_url(url, allow_http=False, what="It")

@@ -7,6 +7,7 @@ images at all, are replaced by a line that says so.
 import base64
 import binascii
 import hashlib
+import itertools
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
@@ -23,7 +24,9 @@ IMAGE_KEPT = 3_750_000
 """Bytes of one image that stay in the history (5 MB as base64, what models commonly take)."""
 
 PARTS_KEPT = 64
-"""Parts of one result; the rest is dropped, and a line says how many."""
+"""Parts of one result; where there are more, texts are joined and images beyond ``OTHERS_KEPT`` left out."""
+
+OTHERS_KEPT = 20
 
 PAGE = 12_000
 """Characters that one reading of a stored result gives at most."""
@@ -125,12 +128,16 @@ def _checked(part: Part) -> Part:
 
 
 def _few(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """No text is lost where there are too many parts: texts side by side become one."""
     if len(parts) <= PARTS_KEPT:
         return tuple(parts)
-    if all(isinstance(part, Text) for part in parts):
-        return (Text(text_of(tuple(parts))),)
-    kept = PARTS_KEPT - 1
-    return (*parts[:kept], Text(f"[{len(parts) - kept} more parts left out]"))
+    room = iter(range(OTHERS_KEPT))
+    left_out = Text(f"[left out: one result keeps at most {OTHERS_KEPT} images and files]")
+    kept = (part if isinstance(part, Text) or next(room, None) is not None else left_out for part in parts)
+    few: list[Part] = []
+    for is_text, run in itertools.groupby(kept, lambda part: isinstance(part, Text)):
+        few += [Text(text_of(tuple(run)))] if is_text else list(run)
+    return tuple(few)
 
 
 def _beginning(parts: tuple[Part, ...], limit: int) -> tuple[Part, ...]:
