@@ -65,7 +65,8 @@ class Bell:
     def strike(self, agent: str, tier: str, at: float = 0.0) -> None:
         """There is work from ``at`` on: wake one waiter whom it concerns, if it would not wake by then."""
         for waiter in self._waiters:
-            if waiter.until > at and waiter.wants(agent, tier):
+            # One that is done was cancelled and has not run since: it would take the strike along.
+            if waiter.until > at and waiter.wants(agent, tier) and not waiter.woken.done():
                 self._wake(waiter)
                 return
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -31,7 +31,7 @@ class SharedFile(Protocol):
     def statements(self, package: str, path: str) -> dict[str, str]:
         """Named statements of a package's .sql file."""
 
-    async def write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    def write(self, operation: Callable[[sqlite3.Connection], T]) -> Coroutine[Any, Any, T]:
         """Run an operation in a transaction, durable when this returns."""
 
     def read(self, reading: Callable[[sqlite3.Connection], T]) -> T:
@@ -53,6 +53,7 @@ class SqliteQueue:
         self._seconds = lease
         self._poll: asyncio.TimerHandle | None = None
         self._seen_version = -1
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def ring(self, rings: Sequence[Ring]) -> None:
         now = self._now()
@@ -97,7 +98,11 @@ class SqliteQueue:
             connection.execute(sql["promote"], {"now": now})
             return connection.execute(sql["take"], {**wanted, "until": until, "token": token}).fetchall()
 
-        rows = await self._database.write(write)
+        try:
+            rows = await self._database.write(write)
+        except asyncio.CancelledError:
+            self._put_back(token)
+            raise
         rows.sort(key=lambda row: (row[3], row[2]))
         return [
             Lease(
@@ -105,6 +110,16 @@ class SqliteQueue:
             )
             for thread, ring_at, start_by, tier, owner, agent, attempt in rows
         ]
+
+    def _put_back(self, token: str) -> None:
+        """Nobody got to know what was leased under this token."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute(self._sql["put_back"], {"token": token})
+
+        task = asyncio.get_running_loop().create_task(self._database.write(write))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     async def extend(self, leases: Sequence[Lease]) -> tuple[list[Lease], set[str]]:
         now = self._now()
@@ -171,6 +186,7 @@ class SqliteQueue:
         if self._poll is not None:
             self._poll.cancel()
             self._poll = None
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
     def _next_change(self) -> float:
         """When a thread becomes ready by itself."""

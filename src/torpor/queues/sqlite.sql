@@ -30,6 +30,9 @@ WHERE thread IN (
 )
 RETURNING thread, ring_at, start_by, tier, owner, agent, attempt
 
+-- name: put_back
+UPDATE rings SET ready = 1, ready_at = ring_at, token = '', rung = 1 WHERE token = :token
+
 -- name: held
 SELECT ready_at, cut FROM rings WHERE thread = ? AND token = ?
 
