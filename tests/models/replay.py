@@ -10,7 +10,7 @@ HEAD_END = b"\r\n\r\n"
 
 @dataclass(frozen=True)
 class Reply:
-    """One response. ``then``: `whole` ends the body, `cut` drops the connection, `hang` waits until it is left."""
+    """One response; then `whole` ends the body, `cut` drops the line, `hang` waits until it is left."""
 
     pieces: Sequence[bytes] = ()
     status: int = 200
@@ -105,7 +105,7 @@ async def replaying(*replies: Reply) -> AsyncIterator[Replay]:
         tasks.add(task)
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    replay.url = "http://127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+    replay.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield replay
     finally:

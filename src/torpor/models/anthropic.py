@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Literal
 
 from torpor.core.chunks import AnyChunk
-from torpor.core.errors import Refused
+from torpor.core.errors import ModelRefused, Refused
 from torpor.core.messages import Call, Image, Part, Reasoning, Text
 from torpor.core.request import (
     INJECTED,
@@ -179,6 +179,8 @@ class Anthropic:
             client = self._clients.here(self._client)
         except (AnthropicError, ValueError) as error:
             raise reason.unusable(error) from None
+        if not (client.api_key or client.auth_token or client.credentials):
+            raise ModelRefused(f"{self.name}: no API key; set ANTHROPIC_API_KEY", kind="auth")
         return await client.post(
             "/v1/messages",
             cast_to=Message,
@@ -245,8 +247,9 @@ def _unthought(thinking: dict[str, Any], request: Request) -> bool:
     """Whether a thinking budget would be refused: the last turn has calls and no thinking before them."""
     if thinking.get("type") != "enabled":
         return False
-    last = next((item for item in reversed(request.items) if isinstance(item, TurnItem)), None)
-    return last is not None and bool(last.calls) and "thinking" not in _turn(last)[0]["type"]
+    turns = (_turn(item) for item in reversed(request.items) if isinstance(item, TurnItem))
+    last = next(filter(None, turns), [])
+    return any(block["type"] == "tool_use" for block in last) and "thinking" not in last[0]["type"]
 
 
 def _turn(item: TurnItem) -> list[Block]:

@@ -1,4 +1,4 @@
-"""What every model must do, as a suite: subclass ``ModelContract`` and say how to make one that plays a part."""
+"""What every model must do: subclass ``ModelContract`` and say how to make one that plays a part."""
 
 import asyncio
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""Providers' rules for which messages may follow which, as checks that raise ``AssertionError`` and say where.
+"""Providers' rules for which messages may follow which: checks that raise ``AssertionError`` and say where.
 
 They are stricter than the providers where the providers differ among themselves: whatever passes here is
 accepted by all of them.
