@@ -51,7 +51,8 @@ async def test_the_same_text_has_the_same_handle() -> None:
 async def test_a_thousand_small_parts_become_few_and_no_text_is_lost() -> None:
     texts, _ = await cut(*[Text("x")] * 1_000, limit=16_000)
     assert texts.parts == (Text("\n".join("x" * 1_000)),)
-    mixed, _ = await cut(*[Text("x"), Image(PNG, "image/png"), Text("y")] * 1_000, limit=100_000)
+    three: list[Part] = [Text("x"), Image(PNG, "image/png"), Text("y")]
+    mixed, _ = await cut(*three * 1_000, limit=100_000)
     assert len(mixed.parts) == 41
     assert sum(isinstance(part, Image) for part in mixed.parts) == 20
     words = text_of(mixed.parts).split("\n")

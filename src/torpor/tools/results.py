@@ -136,7 +136,8 @@ def _few(parts: Sequence[Part]) -> tuple[Part, ...]:
     kept = (part if isinstance(part, Text) or next(room, None) is not None else left_out for part in parts)
     few: list[Part] = []
     for is_text, run in itertools.groupby(kept, lambda part: isinstance(part, Text)):
-        few += [Text(text_of(tuple(run)))] if is_text else list(run)
+        same = tuple(run)
+        few += (Text(text_of(same)),) if is_text else same
     return tuple(few)
 
 
