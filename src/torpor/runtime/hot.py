@@ -54,6 +54,11 @@ class Hot:
         if known is not None:
             self._size -= known.size
 
+    def clear(self) -> None:
+        """Forget all."""
+        self._threads.clear()
+        self._size = 0
+
 
 def warm_up(row: Row, history: Iterable[StoredMessage]) -> Warm:
     """Decode a thread from its row and whole history."""

@@ -1,0 +1,218 @@
+"""One run of the workload, through the runtime or through a lean loop, and what it took."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from lean import GROUP, Blobs, Kept, Message, Rows, run_lean
+from measuring import Machine, Span, machine, resident, slope
+from scripted import AGENT, Observer, bencher
+from verifying import verify, verify_lean
+from workload import Texts
+
+from torpor.core.messages import Text
+from torpor.wiring import Parts, open_parts
+
+T = TypeVar("T")
+
+SLOTS = {"memory": 8, "sqlite": 64}
+"""Slices side by side. On disk, company is what group commit lives on; the lean loop groups 64 too."""
+SENDERS = 64
+"""Senders side by side: what comes at once is made durable at once."""
+PATIENCE = 120.0
+"""Seconds a turn of a wave may take before the run fails."""
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What is run."""
+
+    agents: int
+    turns: int
+    wave: int
+    store: str = "memory:"
+    text: str = "same"
+    synchronous: str = "FULL"
+    slots: int = 0
+    loop: str = "uvloop"
+    lean: str = ""
+    """Empty: the runtime. ``one``: the lean loop, a commit a slice; ``group``: with group commit."""
+
+    @property
+    def backend(self) -> str:
+        """``memory`` or ``sqlite``."""
+        return self.store.partition(":")[0]
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What came of it. Bytes an agent are of agents at rest, after all their turns."""
+
+    completions_per_s: float
+    completions_per_cpu_s: float
+    cpu_us_per_completion: float
+    rss_bytes_per_agent: int
+    disk_bytes_per_agent: int
+    completions: int
+    seconds: float
+    cpu_seconds: float
+    rss_bytes: list[tuple[int, int]]
+    """Agents so far, and bytes resident at rest, before the first wave and after each."""
+    events: int
+    agents: int
+    turns: int
+    wave: int
+    store: str
+    synchronous: str
+    text: str
+    slots: int
+    loop: str
+    kind: str
+    """``runtime``, ``lean one`` or ``lean group``."""
+    machine: Machine
+    python: str
+
+
+class Run:
+    """The state of one run: its spans and what was measured between them."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.texts = Texts(options.text)
+        self.span = Span()
+        self.points = [(0, resident())]
+        self.completions = 0
+        self.events = 0
+        self.disk = 0
+
+    def waves(self) -> list[range]:
+        """Agents, wave by wave."""
+        step, last = self.options.wave, self.options.agents
+        return [range(first, min(first + step, last)) for first in range(0, last, step)]
+
+    def figures(self) -> Figures:
+        """All of it."""
+        options, span = self.options, self.span
+        here = machine()
+        return Figures(
+            completions_per_s=round(self.completions / span.wall, 1),
+            completions_per_cpu_s=round(self.completions / span.cpu, 1),
+            cpu_us_per_completion=round(1e6 * span.cpu / self.completions, 1),
+            rss_bytes_per_agent=round(slope(self.points)),
+            disk_bytes_per_agent=round(self.disk / options.agents),
+            completions=self.completions,
+            seconds=round(span.wall, 3),
+            cpu_seconds=round(span.cpu, 3),
+            rss_bytes=self.points,
+            events=self.events,
+            agents=options.agents,
+            turns=options.turns,
+            wave=options.wave,
+            store=options.backend,
+            synchronous=options.synchronous if options.backend == "sqlite" else "",
+            text=options.text,
+            slots=options.slots or SLOTS[options.backend],
+            loop=options.loop,
+            kind=f"lean {options.lean}" if options.lean else "runtime",
+            machine=here,
+            python=here.python,
+        )
+
+
+def run(options: Options) -> Figures:
+    """Run it in this process, which should be a fresh one: memory is measured."""
+    with tempfile.TemporaryDirectory(prefix="agent_scale-") as folder:
+        if options.store in ("sqlite:", "sqlite://"):
+            options = msgspec.structs.replace(options, store=f"sqlite:///{folder}/agents.db")
+        measured = Run(options)
+        looped(options.loop)(_lean(measured) if options.lean else _runtime(measured))
+        return measured.figures()
+
+
+def looped(loop: str) -> Callable[[Coroutine[Any, Any, T]], T]:
+    """What runs a coroutine on the event loop of that name."""
+    if loop == "uvloop":
+        import uvloop
+
+        return uvloop.run
+    return asyncio.run
+
+
+async def _runtime(run: Run) -> None:
+    options = run.options
+    observer = Observer()
+    async with _worked(options, run.texts, observer) as parts:
+        for wave in run.waves():
+            with run.span:
+                for turn in range(options.turns):
+                    await _turn(parts, observer, run.texts, wave, turn)
+                await _settled(parts)
+            parts.kit.hot.clear()  # a bounded cache, and no agent's own: it would hide what rows at rest take
+            run.points.append((wave.stop, resident()))
+        run.completions = observer.commits
+        run.events = observer.events
+        await verify(parts, run.texts, options.agents, options.turns)
+    run.disk = _disk(options.store)
+
+
+@asynccontextmanager
+async def _worked(options: Options, texts: Texts, observer: Observer) -> AsyncIterator[Parts]:
+    """The real parts, with a worker at work."""
+    parts = open_parts(options.store, [bencher(texts)], synchronous=options.synchronous)
+    parts.live = observer
+    async with parts:
+        worker = parts.worker(options.slots or SLOTS[options.backend])
+        worker.start()
+        try:
+            yield parts
+        finally:
+            await worker.stop(5.0)
+            await parts.dispatcher.drain(5.0)
+
+
+async def _turn(parts: Parts, observer: Observer, texts: Texts, wave: range, turn: int) -> None:
+    """Say something to each agent of the wave, and wait for two completions of each."""
+    observer.expect(2 * len(wave))
+
+    async def send(agents: range) -> None:
+        for agent in agents:
+            words = (Text(texts.said(agent, turn)),)
+            if turn:
+                await parts.threads.say(f"agent-{agent}", words)
+            else:
+                await parts.threads.start(AGENT, words, thread=f"agent-{agent}")
+
+    await asyncio.gather(*(send(wave[first::SENDERS]) for first in range(SENDERS)))
+    await observer.reached(PATIENCE)
+
+
+async def _settled(parts: Parts) -> None:
+    """Wait until the last leases are given back and the last effects acknowledged."""
+    async with asyncio.timeout(PATIENCE):
+        while parts.dispatcher.busy or await parts.queue.size():
+            await asyncio.sleep(0.002)
+
+
+async def _lean(run: Run) -> None:
+    options = run.options
+    path = Path(options.store.removeprefix("sqlite:///"))
+    kept: Kept = Blobs() if options.backend == "memory" else Rows(path, options.synchronous)
+    group = GROUP if options.lean == "group" else 1
+
+    for wave in run.waves():
+        with run.span:
+            run.completions += await run_lean(kept, run.texts, wave, options.turns, group)
+        run.points.append((wave.stop, resident()))
+    histories: dict[int, list[Message]] = {agent: kept.history(agent) for agent in range(options.agents)}
+    verify_lean(histories, run.texts, options.turns)
+    kept.close()
+    run.disk = _disk(options.store)
+
+
+def _disk(store: str) -> int:
+    """Bytes of the file once it is closed; 0 in memory."""
+    if not store.startswith("sqlite:///"):
+        return 0
+    return Path(store.removeprefix("sqlite:///")).stat().st_size

@@ -1,0 +1,85 @@
+"""That no work was skipped: every history is complete, in order, and says what it should."""
+
+from itertools import pairwise
+
+from lean import Message as LeanMessage
+from lean import Result as LeanResult
+from lean import Turn as LeanTurn
+from workload import ARGUMENTS, Texts
+
+from torpor.core.codec import decode_head, decode_message
+from torpor.core.messages import Born, Call, Message, Noted, Result, Said, Text, Turn, text_of
+from torpor.wiring import Parts
+
+
+class Skipped(Exception):
+    """Work was not done, or not as it should be."""
+
+
+async def verify(parts: Parts, texts: Texts, agents: int, turns: int) -> None:
+    """Read every history back from the store. ``Skipped`` says what is wrong with the first bad one."""
+    for agent in range(agents):
+        await _verify(parts, texts, agent, turns)
+    rest = await parts.queue.size()
+    stranded = await parts.store.stranded()
+    _hold(rest == 0 and not stranded, f"{rest} threads are rung and {len(stranded)} are stranded at the end")
+
+
+async def _verify(parts: Parts, texts: Texts, agent: int, turns: int) -> None:
+    thread = f"agent-{agent}"
+    row = await parts.store.row(thread)
+    stored = await parts.store.read(thread)
+    records = await parts.store.records(thread)
+    length = 1 + 4 * turns
+    _hold(row is not None and row.length == length == len(stored), f"{thread} has {len(stored)} messages")
+    assert row is not None
+    _hold(stored[-1].position == length, f"{thread} ends at {stored[-1].position}")
+    _hold(len(records) == 2 * turns, f"{thread} has {len(records)} records of slices")
+    head = decode_head(row.head)
+    _hold(
+        not head.pending and not head.owes and head.ordinal == 2 * turns, f"{thread} is not at rest: {head}"
+    )
+    messages = [decode_message(message.body) for message in stored]
+    born = messages[0]
+    _hold(isinstance(born, Noted) and isinstance(born.note, Born), f"{thread} begins with {born}")
+    for turn in range(turns):
+        _verify_turn(texts, agent, turn, messages[1 + 4 * turn : 5 + 4 * turn])
+
+
+def _verify_turn(texts: Texts, agent: int, turn: int, messages: list[Message]) -> None:
+    said, asked, result, told = messages
+    thread = f"agent-{agent}"
+    where = f"{thread}, turn {turn}"
+    assert isinstance(said, Said)
+    assert isinstance(asked, Turn)
+    assert isinstance(result, Result)
+    assert isinstance(told, Turn)
+    _hold(text_of(said.parts) == texts.said(agent, turn), f"{where}: said {said}")
+    words, call = asked.parts
+    assert isinstance(call, Call)
+    _hold(words == Text("".join(texts.pieces(thread, 2 * turn))), f"{where}: answered {words}")
+    _hold((call.name, call.arguments) == ("run_command", ARGUMENTS), f"{where}: called {call}")
+    _hold(result.call == call.id and not result.is_error, f"{where}: got {result}")
+    _hold(text_of(result.parts) == texts.output(call.id), f"{where}: got {result}")
+    _hold(told.parts == (Text("".join(texts.pieces(thread, 2 * turn + 1))),), f"{where}: told {told}")
+
+
+def verify_lean(histories: dict[int, list[LeanMessage]], texts: Texts, turns: int) -> None:
+    """The same for a lean loop's histories."""
+    for agent, messages in histories.items():
+        thread = f"agent-{agent}"
+        _hold(len(messages) == 4 * turns, f"{thread} has {len(messages)} messages")
+        answers = [message for message in messages if isinstance(message, LeanTurn)]
+        for ordinal, turn in enumerate(answers):
+            _hold(turn.text == "".join(texts.pieces(thread, ordinal)), f"{thread}: {turn}")
+        for before, after in pairwise(messages):
+            if isinstance(after, LeanResult):
+                assert isinstance(before, LeanTurn)
+                _hold(
+                    before.call == after.call and after.text == texts.output(after.call), f"{thread}: {after}"
+                )
+
+
+def _hold(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Skipped(otherwise)
