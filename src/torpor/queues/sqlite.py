@@ -86,7 +86,8 @@ class SqliteQueue:
         while not leases and self._now() < deadline:
             self._keep_polling()
             await self._bell.wait(min(deadline, self._next_change()), agents, tiers)
-            leases = await self._take(worker, wanted)
+            if self._work_from() <= self._now():
+                leases = await self._take(worker, wanted)
         return leases
 
     async def _take(self, worker: str, wanted: dict[str, Any]) -> list[Lease]:
@@ -195,6 +196,14 @@ class SqliteQueue:
         )
         return NEVER if found[0] is None else float(found[0])
 
+    def _work_from(self) -> float:
+        """From when on there is work: often somebody else was quicker, and the lock is left alone."""
+        return self._database.read(self._work_from_in)
+
+    def _work_from_in(self, connection: sqlite3.Connection) -> float:
+        at = connection.execute(self._sql["work_from"]).fetchone()[0]
+        return NEVER if at is None else float(at)
+
     def _keep_polling(self) -> None:
         if self._poll is None:
             self._poll = asyncio.get_running_loop().call_later(POLL, self._look)
@@ -218,8 +227,7 @@ class SqliteQueue:
             if version == self._seen_version:
                 return NEVER
             self._seen_version = version
-            at = connection.execute(self._sql["work_from"]).fetchone()[0]
-            return NEVER if at is None else float(at)
+            return self._work_from_in(connection)
 
         return self._database.read(look)
 
