@@ -111,6 +111,14 @@ class Point:
     y: float
 
 
+class Dumped:
+    """A value of a library that dumps itself."""
+
+    def model_dump(self, mode: str) -> dict[str, int]:
+        assert mode == "json"
+        return {"a": 1}
+
+
 class Shelf(msgspec.Struct):
     name: str
     units: int
@@ -131,6 +139,8 @@ class Shelf(msgspec.Struct):
         (math.nan, "null"),
         ({"score": math.nan, "max": math.inf}, '{"score":null,"max":null}'),
         ({"big": 2**70}, '{"big":1180591620717411303424}'),
+        (Dumped(), '{"a":1}'),
+        ([math.inf, "\ud800", (1.5,)], '[null, "\ufffd", [1.5]]'),
         ({"bad": "\ud800", "n": math.nan}, '{"bad": "\ufffd", "n": null}'),
         ([1, "a", None], '[1,"a",null]'),
         ((1, 2), "[1,2]"),
