@@ -12,6 +12,7 @@ from torpor.core.signals import AnySignal, Finished, HappenedSignal
 from torpor.core.thread import Head, OpenCall, Subscription
 from torpor.ports import Commit, Row
 from torpor.stores.memory import MemoryStore
+from torpor.stores.sqlite import SqliteStore
 from torpor.tools.callbacks import Callbacks, Outcome
 from torpor.tools.tokens import Keys
 
@@ -23,7 +24,7 @@ class Desk:
     """One store, its keys, and callbacks to it. ``settings`` go to ``Callbacks``."""
 
     settings: dict[str, Any] = field(default_factory=dict)
-    store: MemoryStore = field(default_factory=lambda: MemoryStore(SystemClock()))
+    store: MemoryStore | SqliteStore = field(default_factory=lambda: MemoryStore(SystemClock()))
     keys: Keys = field(init=False)
     callbacks: Callbacks = field(init=False)
 

@@ -1,11 +1,18 @@
+import asyncio
 import base64
 import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.protocol.desk import SERVER, Desk, event, result, subscribed, waiting
+from torpor.core.errors import Refused
 from torpor.core.messages import By, Image, Segment, Text, text_of
+from torpor.tools.catalog import read_manifest
+from torpor.tools.protocol import parse_callback
+from torpor.tools.strict import Malformed
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 60
 PIXELS = base64.b64encode(PNG).decode()
@@ -366,3 +373,47 @@ async def test_the_right_result_after_a_malformed_one_is_still_taken(desk: Desk)
     assert (await desk.post(result())).status == 200
     [settled] = await desk.results()
     assert settled.parts == (Text("done"),)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = ["type", "group_id", "id", "tool_call_id", "call_id", "text", "content", "display_as", "subscription"]
+NAMES += ["associative", "final", "seq", "event_id", "occurred_at", "natural_key", "is_error", "auth_url"]
+NAMES += ["prompt", "choices", "default", "response_url", "view_type"]
+TYPES = ("tool_result", "subscription_event", "oauth", "user_choice", "view_update")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    type=st.sampled_from(TYPES),
+    odd=st.dictionaries(st.sampled_from(NAMES), JSON, max_size=4),
+    items=st.lists(
+        st.dictionaries(st.sampled_from(["type", "text", "data", "mediaType", "content"]), JSON), max_size=2
+    ),
+)
+def test_no_body_raises_or_reaches_another_thread(type: str, odd: dict[str, Any], items: list[Any]) -> None:
+    body = {"type": type, "group_id": "T", "id": "call_1", "content": items, "display_as": items, **odd}
+
+    async def hand_in() -> None:
+        desk = await Desk().open()
+        await desk.thread()
+        await desk.thread("U")
+        outcome = await desk.post(json.dumps(body).encode())
+        assert outcome.status in {200, 400, 403}
+        assert all(signal.thread == "T" for signal in await desk.inbox())
+        assert (outcome.status == 403) <= (not await desk.inbox())
+        assert not await desk.inbox("U")
+
+    asyncio.run(hand_in())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_no_bytes_raise(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        parse_callback(body)
+    with pytest.raises(Refused):
+        read_manifest(body)

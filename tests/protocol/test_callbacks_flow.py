@@ -1,6 +1,7 @@
 import asyncio
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,9 +11,11 @@ from tests.protocol.desk import Desk, event, result, subscribed, waiting
 from torpor.clock import SystemClock
 from torpor.core.codec import SHAPE
 from torpor.core.errors import Broken, Unavailable
+from torpor.core.messages import Text
 from torpor.core.signals import AnySignal
 from torpor.ports import Posted, Row
 from torpor.stores.memory import MemoryStore
+from torpor.stores.sqlite import Database, SqliteStore
 from torpor.tools.callbacks import Callbacks
 
 
@@ -251,17 +254,23 @@ async def test_200_is_answered_only_once_the_signal_is_stored() -> None:
 
 
 @pytest.mark.slow
-async def test_a_thousand_callbacks_posted_twice_at_once_are_a_thousand_results() -> None:
-    desk = await Desk().open()
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_thousand_callbacks_posted_twice_at_once_are_a_thousand_results(
+    kind: str, tmp_path: Path
+) -> None:
+    clock = SystemClock()
+    database = f"sqlite:///{tmp_path}/t.db"
+    store = MemoryStore(clock) if kind == "memory" else SqliteStore(Database.open(database, clock=clock))
+    desk = await Desk(store=store).open()
     names = [f"t{number}" for number in range(1_000)]
-    for name in names:
-        await desk.thread(name)
+    await asyncio.gather(*(desk.thread(name) for name in names))
     posts = [desk.post(result(f"of {name}", group_id=name), thread=name) for name in names for _ in range(2)]
     outcomes = await asyncio.gather(*posts)
     assert {outcome.status for outcome in outcomes} == {200}
     for name in names:
         [settled] = await desk.results(name)
-        assert settled.parts[0].text == f"of {name}"  # type: ignore[union-attr]
+        assert settled.parts == (Text(f"of {name}"),)
+    await store.close()
 
 
 async def test_logs_name_call_and_thread_but_neither_token_nor_body(
