@@ -20,7 +20,7 @@ _OUTBOX = statements(__package__, "sql/outbox.sql")
 _ONE, _STRANDED, _RECORDS = _THREADS["one"], _THREADS["stranded"], _THREADS["records"]
 _WHOLE, _AFTER = _HISTORY["whole"], _HISTORY["after"]
 _DUE, _NEXT_DUE, _OPEN = _INBOX["due"], _INBOX["next_due"], _INBOX["open"]
-_SEEN, _OUTCOME = _INBOX["seen"], _INBOX["outcome"]
+_OUTCOME = _INBOX["outcome"]
 _OF_THREAD = _OUTBOX["of_thread"]
 
 
@@ -103,11 +103,6 @@ def records(connection: sqlite3.Connection, thread: str, limit: int) -> list[Sli
     """Records of a thread's slices."""
     found = connection.execute(_RECORDS, (number_of(connection, thread), limit))
     return [decode_record(body) for (body,) in found]
-
-
-def seen(connection: sqlite3.Connection, thread: str, signal: str) -> bool:
-    """Whether a signal of this id was posted."""
-    return connection.execute(_SEEN, (thread, signal)).fetchone() is not None
 
 
 def outcome(connection: sqlite3.Connection, thread: str, signal: str) -> str | None:

@@ -53,7 +53,7 @@ class SqliteSide:
         )
 
     async def seen(self, thread: str, signal: str) -> bool:
-        return self.database.read(lambda connection: reads.seen(connection, thread, signal))
+        return self.database.read(lambda connection: reads.outcome(connection, thread, signal)) is not None
 
 
 def _blob(connection: sqlite3.Connection, thread: str, hash: str, start: int, size: int) -> bytes | None:

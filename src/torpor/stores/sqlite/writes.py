@@ -21,7 +21,7 @@ _ADD_THREAD, _ADDRESS, _NUMBER = _THREADS["add"], _THREADS["address"], _THREADS[
 _ADVANCE, _REWRITE, _VERSION = _THREADS["advance"], _THREADS["rewrite"], _THREADS["version"]
 _POSTPONE, _ADD_RECORD = _THREADS["postpone"], _THREADS["add_record"]
 _ADD_MESSAGE = _HISTORY["add"]
-_ADD_SIGNAL, _ABSORB, _CANCEL, _PRUNE = _INBOX["add"], _INBOX["absorb"], _INBOX["cancel"], _INBOX["prune"]
+_ADD_SIGNAL, _TAKE, _ABSORB, _PRUNE = _INBOX["add"], _INBOX["take"], _INBOX["absorb"], _INBOX["prune"]
 _ADD_EFFECT, _CLAIM, _DELIVERED, _RELEASE = (
     _OUTBOX["add"],
     _OUTBOX["claim"],
@@ -115,9 +115,10 @@ def _append(connection: sqlite3.Connection, number: int, change: Commit) -> None
 
 def _settle(connection: sqlite3.Connection, number: int, change: Commit, now: float) -> None:
     for signal, outcome in change.absorbed.items():
-        connection.execute(_ABSORB, (now, outcome, number, signal))
+        if connection.execute(_TAKE, (number, signal)).rowcount:
+            connection.execute(_ABSORB, (number, signal, now, outcome))
     for timer in change.cancelled:
-        connection.execute(_CANCEL, (number, timer))
+        connection.execute(_TAKE, (number, timer))
     for due in change.timers:
         connection.execute(_ADD_SIGNAL, _signal(number, due, now))
 

@@ -1,32 +1,28 @@
 -- name: add
-INSERT INTO inbox (thread, id, kind, due, arrived, body) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO inbox (thread, id, kind, due, arrived, body)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6
+WHERE NOT EXISTS (SELECT 1 FROM absorbed WHERE thread = ?1 AND id = ?2)
 ON CONFLICT (thread, id) DO NOTHING
 
 -- name: due
-SELECT body FROM inbox INDEXED BY inbox_open
-WHERE thread = ? AND absorbed_at IS NULL AND due <= ?
-ORDER BY number LIMIT ?
+SELECT body FROM inbox INDEXED BY inbox_due WHERE thread = ? AND due <= ? ORDER BY number LIMIT ?
 
 -- name: next_due
-SELECT min(due) FROM inbox INDEXED BY inbox_open WHERE thread = ? AND absorbed_at IS NULL AND due > ?
+SELECT min(due) FROM inbox INDEXED BY inbox_due WHERE thread = ? AND due > ?
 
 -- name: open
-SELECT body FROM inbox INDEXED BY inbox_open WHERE thread = ? AND absorbed_at IS NULL ORDER BY number
+SELECT body FROM inbox INDEXED BY inbox_due WHERE thread = ? ORDER BY number
+
+-- name: take
+DELETE FROM inbox WHERE thread = ? AND id = ?
 
 -- name: absorb
-UPDATE inbox SET absorbed_at = ?, outcome = ?, body = NULL
-WHERE thread = ? AND id = ? AND absorbed_at IS NULL
-
--- name: cancel
-DELETE FROM inbox WHERE thread = ? AND id = ? AND absorbed_at IS NULL
-
--- name: seen
-SELECT 1 FROM inbox JOIN threads ON threads.number = inbox.thread WHERE threads.thread = ? AND inbox.id = ?
+INSERT INTO absorbed (thread, id, at, outcome) VALUES (?, ?, ?, ?)
 
 -- name: outcome
-SELECT coalesce(inbox.outcome, '')
-FROM inbox JOIN threads ON threads.number = inbox.thread WHERE threads.thread = ? AND inbox.id = ?
+SELECT outcome FROM absorbed WHERE thread = (SELECT number FROM threads WHERE thread = ?1) AND id = ?2
+UNION ALL
+SELECT '' FROM inbox WHERE thread = (SELECT number FROM threads WHERE thread = ?1) AND id = ?2
 
 -- name: prune
-DELETE FROM inbox
-WHERE absorbed_at < min(:before, (SELECT coalesce(min(created), :before) FROM outbox))
+DELETE FROM absorbed WHERE at < min(:before, (SELECT coalesce(min(created), :before) FROM outbox))

@@ -65,8 +65,8 @@ ORDER BY thread LIMIT :limit
 -- name: stranded
 WITH found (number, since) AS (
     SELECT inbox.thread, max(inbox.due, inbox.arrived)
-    FROM inbox INDEXED BY inbox_open
-    WHERE inbox.absorbed_at IS NULL AND inbox.due <= :now
+    FROM inbox INDEXED BY inbox_due
+    WHERE inbox.due <= :now
         AND (SELECT state FROM threads WHERE threads.number = inbox.thread) <> 'closed'
     UNION ALL
     SELECT outbox.thread, max(outbox.not_before, outbox.claimed_until, outbox.created)

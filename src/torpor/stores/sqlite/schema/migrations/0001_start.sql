@@ -42,7 +42,7 @@ CREATE TABLE messages (
     UNIQUE (thread, position)
 );
 
--- Signals. An absorbed one keeps its id and outcome, without its body, until it is pruned.
+-- Signals that wait to be absorbed.
 CREATE TABLE inbox (
     number INTEGER PRIMARY KEY,
     thread INTEGER NOT NULL,
@@ -50,12 +50,19 @@ CREATE TABLE inbox (
     kind TEXT NOT NULL,
     due REAL NOT NULL,
     arrived REAL NOT NULL,
-    absorbed_at REAL,
-    outcome TEXT,
-    body BLOB,
+    body BLOB NOT NULL,
     UNIQUE (thread, id)
 );
-CREATE INDEX inbox_open ON inbox (thread, due, arrived) WHERE absorbed_at IS NULL;
+CREATE INDEX inbox_due ON inbox (thread, due, arrived);
+
+-- What became of signals, until it is pruned. Apart, since rows that shrink leave their pages half empty.
+CREATE TABLE absorbed (
+    thread INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    at REAL NOT NULL,
+    outcome TEXT NOT NULL,
+    PRIMARY KEY (thread, id)
+) WITHOUT ROWID;
 
 CREATE TABLE outbox (
     number INTEGER PRIMARY KEY,
