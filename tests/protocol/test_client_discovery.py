@@ -128,8 +128,9 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
 
 async def test_one_bad_tool_spoils_the_manifest_and_the_error_names_server_and_defect(stub: ToolStub) -> None:
     stub.tools = [ping(), ping("bad name")]
-    with pytest.raises(Refused, match="bad name"):
+    with pytest.raises(Refused, match="bad name") as caught:
         await discovered(RapServer(stub.url))
+    assert stub.url in str(caught.value)
 
 
 async def test_a_pinned_manifest_is_taken_only_unaltered(stub: ToolStub) -> None:

@@ -95,7 +95,10 @@ class HttpTransport:
                 body = await self._get(known, url)
         except TimeoutError:
             raise Unavailable(f"{known.url} did not send its manifest within {known.timeout:g} s.") from None
-        manifest = read_manifest(body)
+        try:
+            manifest = read_manifest(body)
+        except Refused as error:
+            raise Refused(f"{known.url}: {error}") from error
         check_for(manifest, known)
         self._endpoints[known.url] = manifest.endpoint
         return body

@@ -15,7 +15,7 @@ from typing import Any, Protocol, overload
 import msgspec
 
 from torpor.core.definition import ToolSpec
-from torpor.core.errors import Broken, Refused, Unavailable
+from torpor.core.errors import Refused
 from torpor.core.messages import Part, Text
 from torpor.ports import Side
 from torpor.tools.rendering import failure, render
@@ -279,8 +279,6 @@ def _result(name: str, outcome: _Outcome) -> ResultParts:
     match outcome.error:
         case None:
             pass
-        case Unavailable() | Broken() as error:
-            return ResultParts((failure(error),), is_error=True)
         case Refused() as error:
             return ResultParts((Text(f"Error: {error}"),), is_error=True)
         case error:
