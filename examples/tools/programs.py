@@ -16,7 +16,6 @@ from places import inside
 from torpor.tools.server import ToolCall, ToolError
 
 MOST_OUTPUT = 60_000
-GRACE = 2.0
 LEFTOVER_GRACE = 0.5
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_KEY", re.IGNORECASE)
 
@@ -24,8 +23,9 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_
 class Programs:
     """Runs programs below one root directory."""
 
-    def __init__(self, root: Path, *, gather: float = 5.0) -> None:
+    def __init__(self, root: Path, *, gather: float = 5.0, grace: float = 2.0) -> None:
         self._root = root.resolve(strict=True)
+        self._grace = grace
         self._gather = gather
 
     async def run_command(
@@ -48,9 +48,9 @@ class Programs:
             async with asyncio.timeout(limit):
                 return await run.follow(patience, self._gather)
         except TimeoutError:
-            return await run.end(f"Error: ended because it ran for more than {limit:g} s.")
+            return await run.end(f"Error: ended because it ran for more than {limit:g} s.", self._grace)
         except asyncio.CancelledError:
-            return await run.end("Error: cancelled.")
+            return await run.end("Error: cancelled.", self._grace)
         finally:
             run.close()
 
@@ -128,12 +128,12 @@ class _Run:
         await self._call.event(self._report(self._outcome()), final=True, associative=True)
         return None
 
-    async def end(self, why: str) -> str | None:
+    async def end(self, why: str, grace: float) -> str | None:
         """End the program and tell what it said; nothing is left of its process group."""
         _signal(self._group, signal.SIGTERM)
-        await asyncio.wait({self._ending}, timeout=GRACE)
+        await asyncio.wait({self._ending}, timeout=grace)
         _signal(self._group, signal.SIGKILL)
-        await asyncio.wait({self._ending}, timeout=GRACE)
+        await asyncio.wait({self._ending}, timeout=grace)
         return self._report(why)
 
     def close(self) -> None:

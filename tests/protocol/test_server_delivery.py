@@ -280,3 +280,36 @@ async def test_a_thread_of_its_own_can_be_served_by_another_asgi_server(tmp_path
     finally:
         served.should_exit = True
         await task
+
+
+async def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torpor.tools.server.work.KEEP_TRYING", 0.05)
+    server = echoing(tmp_path / "o.db")
+    gate = asyncio.Event()
+
+    @server.tool
+    async def large() -> str:
+        """Give a large result."""
+        await gate.wait()
+        return "x" * 100_000
+
+    async with talking(server) as (peer, stub):
+        await peer.invoke("large", ident="before")
+        await eventually(lambda: peer.alive("before"))
+        await server._database.do(lambda db: db.execute("PRAGMA max_page_count = 1").fetchone())
+        status, answer = await peer.post("/invoke", peer.invocation("echo", {"text": "y" * 50_000}, "during"))
+        assert status == 503
+        assert b"full" not in answer
+        gate.set()
+        assert await peer.alive("before") is True
+        await server._database.do(lambda db: db.execute("PRAGMA max_page_count = 1000000").fetchone())
+        assert len((await stub.result("before"))["text"]) == 100_000
+        assert await peer.invoke("echo", {"text": "y" * 50_000}, "during") == 200
+        assert len((await stub.result("during"))["text"]) == 50_000
+
+
+async def test_a_flood_is_told_to_come_again(tmp_path: Path) -> None:
+    async with talking(echoing(tmp_path / "o.db", requests_per_second=0.5)) as (peer, _):
+        members = {"thread_id": "th-1", "tool_call_id": "c-1"}
+        statuses = [(await peer.post("/tool_call_status", members))[0] for _ in range(8)]
+        assert statuses == [200] * 5 + [503] * 3

@@ -31,7 +31,9 @@ def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Build:
 
     def make() -> ToolServer:
         server = ToolServer("workbench", outbox=tmp_path / "o.db")
-        server.tool(long_running=True, restartable=True)(programs.Programs(root, gather=0.1).run_command)
+        server.tool(long_running=True, restartable=True)(
+            programs.Programs(root, gather=0.1, grace=0.3).run_command
+        )
         server.tool(read_only=True)(watching.Watching(root).watch_path)
         return server
 

@@ -22,7 +22,8 @@ class ToolCall:
     `id`, `thread` and `ancestors` (root first) say which call of which conversation this is; `user_id` for
     whom, if known; `key` is the same for every repeat of the call, so use it to make effects count once.
     `cancelled` is set when nobody wants the outcome any more. After a restart of the server, `restarted` is
-    true and `memory` holds what the function last asked to remember.
+    true and `memory` holds what the function last asked to remember. A function that is not async may read
+    all of this; only an async one can subscribe.
     """
 
     def __init__(self, kept: Kept, *, outbox: Outbox, ring: Callable[[], None], restarted: bool) -> None:

@@ -86,7 +86,10 @@ class Database:
         except sqlite3.Error as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            return [(None, error)] * len(works)
+            if len(works) == 1:
+                return [(None, error)]
+            # Each alone, so that one which cannot be kept fails no other.
+            return [outcome for work in works for outcome in self._commit([work])]
         return outcomes
 
 
@@ -96,7 +99,10 @@ def _attempt(
     connection.execute("SAVEPOINT one")
     try:
         value = work(connection)
-    except Exception as error:  # noqa: BLE001 -- handed to whoever asked
+    except Exception as error:
+        if not connection.in_transaction:
+            # A full disk or the like has undone the whole batch already.
+            raise
         connection.execute("ROLLBACK TO one")
         connection.execute("RELEASE one")
         return None, error

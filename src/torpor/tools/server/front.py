@@ -2,13 +2,11 @@
 
 import asyncio
 import hmac
-import ipaddress
 import logging
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -17,14 +15,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from torpor.tools.addresses import host_of, is_loopback
 from torpor.tools.server import wire
 from torpor.tools.server.work import Begin, Busy, Work
+from torpor.tools.strict import Malformed
 
 log = logging.getLogger("torpor.tools.server")
 
 SLOWEST_BODY = 30.0
-REQUESTS_PER_SECOND = 1000.0
-REQUEST_BURST = 10_000.0
+BURST = 10.0  # seconds worth of requests that may come at once
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -55,6 +54,7 @@ class Front:
         public_url: str | None,
         allow_private: bool | None,
         largest_body: int,
+        requests_per_second: float,
     ) -> None:
         self._work = work
         self._manifest = manifest
@@ -63,7 +63,7 @@ class Front:
         self._public_url = None if public_url is None else public_url.rstrip("/")
         self._allow_private = allow_private
         self._largest_body = largest_body
-        self._allowance = _Allowance(REQUESTS_PER_SECOND, REQUEST_BURST)
+        self._allowance = _Allowance(requests_per_second, requests_per_second * BURST)
 
     def routes(self) -> list[Route]:
         """The routes of the five endpoints."""
@@ -83,7 +83,7 @@ class Front:
             try:
                 self._admit(request)
                 return await answer(request)
-            except wire.Malformed as error:
+            except Malformed as error:
                 return _problem(400, str(error))
             except HTTPException as error:
                 return _problem(error.status_code, error.detail, error.headers)
@@ -111,11 +111,8 @@ class Front:
     def _is_expected_host(self, header: str) -> bool:
         expected = set(_LOCAL_NAMES)
         if self._public_url is not None:
-            expected.add(urlsplit(self._public_url).hostname or "")
-        try:
-            return urlsplit(f"//{header}").hostname in expected
-        except ValueError:
-            return False
+            expected.add(host_of(self._public_url))
+        return host_of(f"//{header}") in expected
 
     async def _discover(self, request: Request) -> Response:
         await self._work()
@@ -126,8 +123,8 @@ class Front:
         body = await self._body(request)
         invocation = wire.read_invocation(body, request.headers.get("idempotency-key"))
         private = _is_loopback(request) if self._allow_private is None else self._allow_private
-        if not private and wire.is_private(urlsplit(invocation.callback_url).hostname or ""):
-            raise wire.Malformed("callback_url leads to a private address, which this server does not call")
+        if not private and wire.is_private(host_of(invocation.callback_url)):
+            raise Malformed("callback_url leads to a private address, which this server does not call")
         work = await self._work()
         return _Acknowledgement(await work.accept(invocation, private=private))
 
@@ -184,10 +181,7 @@ class _Allowance:
 def _is_loopback(request: Request) -> bool:
     """Say whether the request came in at an address that only this machine reaches."""
     host, _ = request.scope.get("server") or ("", None)
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(host)
 
 
 def _json(value: object) -> Response:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, TypeVar, overload
 
 from starlette.applications import Starlette
 
+from torpor.tools.addresses import is_loopback
 from torpor.tools.server.courier import Courier
 from torpor.tools.server.database import Database
 from torpor.tools.server.front import Front
@@ -36,7 +38,9 @@ class ToolServer:
     which one running server holds at a time. With a `token`, every request must bear it. `public_url` is the
     base URL under which runtimes reach the server, if that is not the address they ask. `allow_private` says
     whether callbacks may go to private addresses (default: only if the server itself listens on loopback).
-    Times are in seconds: a cancelled function has `grace` to end, settled calls are known for `keep`.
+    At most `most_running` calls are at work, and `requests_per_second` requests are taken in the long run;
+    the rest is told to come again. A cancelled function has `grace` seconds to end; settled calls are known
+    for `keep` seconds.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class ToolServer:
         retry: Retry | None = None,
         largest_body: int = LARGEST_BODY,
         most_running: int = 1000,
+        requests_per_second: float = 1000.0,
         grace: float = 10.0,
         keep: float = KEEP,
     ) -> None:
@@ -67,6 +72,7 @@ class ToolServer:
         self._retry = retry or Retry()
         self._largest_body = largest_body
         self._most_running = most_running
+        self._requests_per_second = requests_per_second
         self._grace = grace
         self._keep = keep
         self._offers: dict[str, Offer] = {}
@@ -176,6 +182,7 @@ class ToolServer:
             public_url=self._public_url,
             allow_private=self._allow_private,
             largest_body=self._largest_body,
+            requests_per_second=self._requests_per_second,
         )
 
         @contextlib.asynccontextmanager
@@ -201,7 +208,7 @@ class ToolServer:
         """Serve while the block runs; gives the base URL."""
         from torpor.tools.server import listening
 
-        self._check_address(host, local=listening.is_loopback(host))
+        self._check_address(host)
         listener = listening.bind(host, port)
         try:
             async with self._running(), listening.serving(self.app, listener):
@@ -223,10 +230,10 @@ class ToolServer:
 
             await until_signalled(ready)
 
-    def _check_address(self, host: str, *, local: bool) -> None:
+    def _check_address(self, host: str) -> None:
         if not self._offers:
             raise ValueError(f"tool server {self.name!r} has no tools; decorate a function with @server.tool")
-        if not local and self.token is None:
+        if not is_loopback(host) and self.token is None:
             raise ValueError(f"{host} can be reached from other machines: give the server a token first")
 
     @contextlib.asynccontextmanager
@@ -236,17 +243,22 @@ class ToolServer:
             yield
         finally:
             self._work = None
+            self._opening = asyncio.Lock()
             await self._open.aclose()
 
     async def _started(self) -> Work:
         if self._work is None:
             async with self._opening:
                 if self._work is None:
-                    self._work = await self._start()
+                    try:
+                        self._work = await self._start()
+                    except BaseException:
+                        await self._open.aclose()
+                        raise
         return self._work
 
     async def _start(self) -> Work:
-        database = Database(self._outbox_path)
+        self._database = database = Database(self._outbox_path)
         await database.open()
         self._open.push_async_callback(database.close)
         outbox = Outbox(database, self._retry)
@@ -261,8 +273,6 @@ class ToolServer:
         return work
 
     async def _prune(self, outbox: Outbox) -> None:
-        import time
-
         while True:
             await outbox.prune(time.time() - self._keep)
             await asyncio.sleep(_PRUNE_EVERY)

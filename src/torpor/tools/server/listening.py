@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -40,6 +39,18 @@ class _Server(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._told_to_end.wait(), 1.0)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_GOODBYE):
+                while self.server_state.connections or self.server_state.tasks:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+
 
 def bind(host: str, port: int) -> socket.socket:
     """Open the socket to listen on; port 0 takes a free one. Raises OSError."""
@@ -57,14 +68,6 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches a host to bind to."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 @contextlib.asynccontextmanager
 async def serving(app: Any, listener: socket.socket) -> AsyncIterator[_Server]:
     """Serve `app` on `listener` while the block runs."""
@@ -74,7 +77,6 @@ async def serving(app: Any, listener: socket.socket) -> AsyncIterator[_Server]:
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=LONGEST_GOODBYE,
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))

@@ -83,7 +83,10 @@ class Offer:
         if self._context is not None:
             arguments = {**arguments, self._context: call}
         if inspect.iscoroutinefunction(self._function):
-            return await self._function(**arguments)
+            try:
+                return await self._function(**arguments)
+            except SystemExit:
+                raise ToolError("the tool tried to end the server") from None
         outcome = _in_thread(self._function, arguments)
         try:
             return await asyncio.shield(outcome)

@@ -1,24 +1,21 @@
 """What crosses the wire: invocations and notices in, results and events out. Its names stay here."""
 
-import json
-import math
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
-from ipaddress import IPv6Address, ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
+from torpor.tools.addresses import is_loopback, is_public, literal
+from torpor.tools.results import clean
+from torpor.tools.strict import Malformed, parse_object, repeats_within
+
 LONGEST_ID = 256
 LONGEST_KEY = 255
 LONGEST_URL = 8192
-
-
-class Malformed(ValueError):
-    """A body that cannot be acted upon; the text says what is wrong and may be sent to the caller."""
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,43 +39,11 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
 
 
-def parse_object(body: bytes) -> dict[str, Any]:
-    """Parse one JSON object strictly: UTF-8, no BOM, no repeated member, only finite numbers.
-
-    Raises Malformed.
-    """
-    try:
-        value = json.loads(
-            body.decode("utf-8"),
-            object_pairs_hook=_unrepeated,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-        )
-    except Malformed:
-        raise
-    except (ValueError, RecursionError):
-        raise Malformed("the body is not valid JSON in UTF-8") from None
-    if not isinstance(value, dict):
-        raise Malformed("the body is not a JSON object")
-    return value
-
-
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise Malformed("the body repeats a member")
+def _members(body: bytes) -> dict[str, Any]:
+    members = parse_object(body)
+    if repeats_within(members):
+        raise Malformed("The body repeats a member.")
     return members
-
-
-def _no_constant(_: str) -> Any:
-    raise Malformed("NaN and Infinity are not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise Malformed("a number is too large")
-    return number
 
 
 def read_id(value: object, name: str) -> str:
@@ -92,7 +57,7 @@ def read_id(value: object, name: str) -> str:
 
 def read_notice(body: bytes) -> tuple[str, str]:
     """Read the thread and call id of a cancellation or a status check."""
-    members = parse_object(body)
+    members = _members(body)
     return read_id(members.get("thread_id"), "thread_id"), read_id(
         members.get("tool_call_id"), "tool_call_id"
     )
@@ -100,7 +65,7 @@ def read_notice(body: bytes) -> tuple[str, str]:
 
 def read_closure(body: bytes) -> str:
     """Read the thread id of a closure notice."""
-    return read_id(parse_object(body).get("thread_id"), "thread_id")
+    return read_id(_members(body).get("thread_id"), "thread_id")
 
 
 def read_invocation(body: bytes, key_header: str | None = None) -> Invocation:
@@ -108,7 +73,7 @@ def read_invocation(body: bytes, key_header: str | None = None) -> Invocation:
 
     Raises Malformed if there is no way to answer it; any other defect becomes its `refusal`.
     """
-    members = parse_object(body)
+    members = _members(body)
     thread = read_id(members.get("group_id"), "group_id")
     ident = read_id(members.get("id"), "id")
     url = read_callback_url(members.get("callback_url"))
@@ -172,13 +137,8 @@ def read_callback_url(value: object) -> str:
 
 def is_private(host: str) -> bool:
     """Say whether a host is, by its address or name, one that only this machine or network reaches."""
-    try:
-        address = ip_address(host.strip("[]").split("%", 1)[0])
-    except ValueError:
-        return host.rstrip(".").lower() == "localhost" or host.lower().endswith(".localhost")
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return not address.is_global or address.is_multicast
+    address = literal(host)
+    return is_loopback(host) if address is None else not is_public(address)
 
 
 def _read_key(member: object, header: str | None) -> str | None:
@@ -196,13 +156,6 @@ def _read_instant(value: object) -> datetime | None:
     except ValueError:
         return None
     return instant if instant.tzinfo else None
-
-
-def clean(text: str) -> str:
-    """Replace halves of surrogate pairs, which cannot be encoded, and join whole pairs."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _cleaned(value: Any) -> Any:

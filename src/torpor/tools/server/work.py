@@ -24,6 +24,7 @@ SUBSCRIPTION_LOST = (
     "the tool server restarted and this subscription has ended. Subscribe again if it is needed"
 )
 DEADLINE_MARGIN = 1.0
+KEEP_TRYING = 5.0
 
 Begin = Callable[[], None]
 
@@ -87,10 +88,16 @@ class Work:
         """Cancel all calls of a thread and then, in the background, run `clean_up`."""
         seqs = await self._outbox.close(thread)
 
+        async def tidy() -> None:
+            ending = [self._runs[seq].task for seq in seqs if seq in self._runs]
+            if ending:
+                await asyncio.wait(ending)
+            if clean_up is not None:
+                await clean_up()
+
         def begin() -> None:
             self._stop_runs(seqs)
-            if clean_up is not None:
-                self._chore(clean_up())
+            self._chore(tidy())
 
         return begin
 
@@ -207,9 +214,9 @@ class Work:
         while True:
             try:
                 await self._record(kept.seq, call, rendered, failed=failed)
-            except sqlite3.Error:
-                log.exception("a result could not be kept; trying again")
-                await asyncio.sleep(5.0)
+            except sqlite3.Error as error:
+                log.error("a result could not be kept (%s); trying again", error)  # noqa: TRY400
+                await asyncio.sleep(KEEP_TRYING)
             else:
                 break
         self._courier.ring()
