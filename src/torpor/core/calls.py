@@ -14,6 +14,8 @@ def note(step: Step, fact: Note) -> None:
 
 def in_order(calls: dict[str, OpenCall]) -> list[tuple[str, OpenCall]]:
     """Calls by turn, then in call order."""
+    if len(calls) < 2:
+        return list(calls.items())
     return sorted(calls.items(), key=lambda entry: (entry[1].turn, entry[1].index))
 
 
@@ -30,6 +32,8 @@ def send(step: Step, id: str, name: str, arguments: str, server: str, repeat: st
 
 def release(step: Step) -> None:
     """Send calls over the parallel limit, in call order, as places are free in their turn."""
+    if not (step.head.pending or step.head.detached):
+        return
     calls = in_order(step.head.pending) + in_order(step.head.detached)
     places: dict[int, int] = {}
     for _, call in calls:

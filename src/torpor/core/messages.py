@@ -136,6 +136,7 @@ class Turn(Stored, frozen=True, tag="turn", tag_field="k"):
     stop: str = ""
     """Why the model stopped: ``end``, ``calls``, ``length``, ``refusal``, ``cut`` or the provider's word."""
     cut: bool = False
+    """A person cut it short: an answer is still owed."""
     loopback: bool = False
     """All its calls were refused or decided here: the next completion is a loop-back."""
     end: bool = False

@@ -41,6 +41,13 @@ def owes_now(head: Head) -> bool:
 
 def exceeded(spent: Exchange, limits: Limits) -> str:
     """The limit that has been passed, in words; empty: none."""
+    if (
+        spent.completions < limits.completions
+        and spent.loopbacks < limits.loopbacks
+        and spent.tokens < limits.tokens
+        and spent.seconds < limits.seconds - 0.1  # below is rounded
+    ):
+        return ""
     counts: tuple[tuple[str, float, float], ...] = (
         ("completions", spent.completions, limits.completions),
         ("completions in a row without any tool's answer", spent.loopbacks, limits.loopbacks),

@@ -22,7 +22,6 @@ from torpor.core.messages import (
     Parked,
     Part,
     Result,
-    Resumed,
     Said,
     Text,
     Turn,
@@ -42,7 +41,7 @@ from torpor.core.request import (
 from torpor.core.thread import LEAVES_OPEN, shortened
 
 ASIDE = "[Something that came here was set aside after a failure and is not shown.]"
-NUDGED = "[A person asked you to go on.]"
+GO_ON = "[Nothing new has come. Go on.]"
 RUNNING = "Still running. Its result will come as an event."
 MISSING = "No result was recorded for this call."
 EMPTY = "(empty result)"
@@ -119,28 +118,18 @@ class Projection:
             self._detached |= frozenset(note.calls)
         elif isinstance(note, Parked) and note.aside:
             self._later = [(position, _aside(kept)) for position, kept in self._later]
-        elif isinstance(note, Resumed) and note.why == "nudge":
-            self._later.append((self.position, message))
 
     def _show(self, upto: int) -> None:
         shown = [(position, message) for position, message in self._later if position <= upto]
-        if not shown and not self._batch:
-            return
         self._later = [(position, message) for position, message in self._later if position > upto]
         results = self._results(shown)
         for position, message in shown:
             if not isinstance(message, Noted) and results.get(_call_of(message)) is not message:
                 self._fix(self._item(position, message))
-        notes = [type(message.note) for _, message in shown if isinstance(message, Noted)]
-        if Parked in notes:
+        if any(isinstance(message, Noted) for _, message in shown):
             self._fix(NoticeItem(ASIDE))
-        if Resumed in notes and self._is_answered:
-            self._fix(NoticeItem(NUDGED))
-
-    @property
-    def _is_answered(self) -> bool:
-        """The items leave nothing to answer."""
-        return not self.items or isinstance(self.items[-1], TurnItem)
+        if not self.items or isinstance(self.items[-1], TurnItem):
+            self._fix(NoticeItem(GO_ON))
 
     def _results(self, shown: list[tuple[int, News]]) -> dict[str, Result]:
         """Fix the results of the last turn's calls; gives the messages that were used."""
@@ -240,8 +229,6 @@ def _call_shown(part: TurnPart) -> TurnPart:
 
 def _aside(message: News) -> News:
     """A message as it stands once it was set aside: a settled call stays settled, other news is one line."""
-    if isinstance(message, Noted):
-        return message
     if isinstance(message, Result):
         return msgspec.structs.replace(message, parts=(Text(ASIDE),), handle="")
     return Noted(message.at, Parked("", aside=True))

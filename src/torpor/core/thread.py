@@ -104,6 +104,7 @@ def _turned(head: Head, position: int, turn: Turn) -> Head:
         length=position,
         ordinal=turn.ordinal + 1,
         answered=max(head.answered, turn.upto),
+        owed=position if turn.cut else head.owed,
         pending=pending,
         window=_window(turn.usage, head.window),
         exchange=Exchange(

@@ -52,9 +52,13 @@ class Gathering:
 
     def add(self, chunk: AnyChunk) -> None:
         """Take one more chunk."""
+        if type(chunk) is TextDelta:  # nearly all are: a third of the time of the match below
+            growing = self._open
+            if growing is None or growing.kind != "text":
+                growing = self._grow("text")
+            growing.pieces.append(chunk.text)
+            return
         match chunk:
-            case TextDelta():
-                self._grow("text").pieces.append(chunk.text)
             case CallDelta():
                 self._call(chunk.index).pieces.append(chunk.text)
             case CallStart():
@@ -132,6 +136,10 @@ class Gathering:
         self._open = None
 
 
+NO_CALL = CallStart(0, "")
+NO_REASONING = ReasoningDone()
+
+
 class _Growing:
     """A part while it grows."""
 
@@ -140,8 +148,8 @@ class _Growing:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.pieces: list[str] = []
-        self.start = CallStart(0, "")
-        self.done = ReasoningDone()
+        self.start = NO_CALL
+        self.done = NO_REASONING
 
     def finished(self) -> RawPart:
         text = clean("".join(self.pieces))
