@@ -30,7 +30,7 @@ from torpor.models.rendering import (
     stamped,
     wire_name,
 )
-from torpor.models.sdk import Clients, Reason, relay, require
+from torpor.models.sdk import Clients, Reason, loaded, relay, require
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream
@@ -91,9 +91,8 @@ class Anthropic:
 
     async def stream(self, request: Request, attempt: Attempt) -> AsyncGenerator[AnyChunk, None]:
         """One completion, asked for once; see the ``Model`` port."""
-        import anthropic
-
-        reason = Reason(anthropic, self.name, self._key())
+        sdk = await loaded("anthropic", "anthropic.types")
+        reason = Reason(sdk, self.name, self._key())
         body = self.wire_bytes(request)
         answer = relay(self._open(body, reason), AnthropicReader(), reason, attempt.seconds)
         try:

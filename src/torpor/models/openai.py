@@ -30,7 +30,7 @@ from torpor.models.rendering import (
     stamped,
     wire_name,
 )
-from torpor.models.sdk import Clients, Reason, relay, require
+from torpor.models.sdk import Clients, Reason, loaded, relay, require
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -75,9 +75,8 @@ class OpenAI:
 
     async def stream(self, request: Request, attempt: Attempt) -> AsyncGenerator[AnyChunk, None]:
         """One completion, asked for once; see the ``Model`` port."""
-        import openai
-
-        reason = Reason(openai, self.name, self._key())
+        sdk = await loaded("openai", "openai.types.chat")
+        reason = Reason(sdk, self.name, self._key())
         body = self.wire_bytes(request)
         answer = relay(self._open(body, reason), OpenAIReader(self._origin), reason, attempt.seconds)
         try:

@@ -56,7 +56,7 @@ class _Growing:
             return False
         if name != self.name or (identity and self.id and identity != self.id):
             return True
-        return bool(text) and self.whole()
+        return text.lstrip().startswith("{") and self.whole()
 
     def start(self) -> Iterator[AnyChunk]:
         """Announce it, once its name is known."""

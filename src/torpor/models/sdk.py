@@ -1,7 +1,9 @@
 """What both official SDKs need: a check that they are there, one client a loop, one way to read a stream."""
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
@@ -18,6 +20,14 @@ def require(package: str) -> None:
     """``Refused`` with the command to run, if an SDK is not installed."""
     if find_spec(package) is None:
         raise Refused(f"the {package} SDK is not installed; run: pip install 'torpor[{package}]'")
+
+
+async def loaded(package: str, *modules: str) -> ModuleType:
+    """An SDK with these modules of it, imported aside the first time: it takes seconds."""
+    wanted = [package, *modules]
+    if any(name not in sys.modules for name in wanted):
+        await asyncio.to_thread(lambda: [import_module(name) for name in wanted])
+    return sys.modules[package]
 
 
 class Clients(WeakKeyDictionary[asyncio.AbstractEventLoop, C]):
@@ -73,6 +83,8 @@ class Reason:
         """Our error for one of ``known``."""
         if isinstance(error, self._unreachable) or isinstance(error.__cause__, self._unreachable):
             return ModelRefused(f"{self._provider}: base_url is not an address that can be asked")
+        if isinstance(error, TimeoutError):
+            return Unavailable(f"{self._provider}: the answer took longer than it may")
         if isinstance(error, self._sdk.APIConnectionError) or not isinstance(error, self._sdk.APIError):
             cause = error.__cause__ or error
             return Unavailable(f"{self._provider}: connection lost ({type(cause).__name__})")

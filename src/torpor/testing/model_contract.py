@@ -23,7 +23,7 @@ from torpor.core.messages import Text, Usage
 from torpor.core.request import Attempt, InputItem, Request
 from torpor.ports import Model
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds after which something that should have happened has not."""
 
 ASKED = Request("tester", "any", "Answer.", (), (InputItem(0.0, (Text("Hello"),)),))
