@@ -65,6 +65,7 @@ class Messenger:
             "thread": row.thread,
             "callback": callback,
             "user_id": row.user_id,
+            "trace": effect.trace or row.trace,
         }
         endpoint = await self._parts.endpoint(row, effect.server)
         await self._transport.invoke(effect.server, endpoint, facts, effect.call)
