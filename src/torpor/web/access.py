@@ -4,7 +4,6 @@ Without a token only this machine may ask, under its own names, so that neither 
 browser (which may make a name of its own lead here) reaches the API.
 """
 
-import hashlib
 import hmac
 import ipaddress
 from collections.abc import Mapping
@@ -15,14 +14,13 @@ from starlette.types import Scope
 
 from torpor.core.errors import Refused
 from torpor.web.problems import Problem
+from torpor.web.proof import proof
 from torpor.web.tickets import Tickets
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- recognised, not bound to
 OPEN_PATHS = ("/healthz", "/callbacks/")
 """No token is asked for here; a callback carries its own in its path."""
-
-_CHALLENGE_LIMIT = 100
 
 
 class Access:
@@ -52,9 +50,7 @@ class Access:
 
     def proof(self, challenge: str) -> str:
         """What only a holder of the token can answer to a challenge; empty without a token."""
-        if not self.guarded or not challenge:
-            return ""
-        return proof(self._token.decode(), challenge[:_CHALLENGE_LIMIT])
+        return proof(self._token.decode(), challenge)
 
     def check(self, scope: Scope) -> Problem | None:
         """None if the request may go on, else how to refuse it."""
@@ -113,11 +109,6 @@ class Access:
             return False
         given = parse_qs(scope["query_string"].decode("latin-1")).get("ticket", [])
         return len(given) == 1 and self.tickets.take(given[0], path)
-
-
-def proof(token: str, challenge: str) -> str:
-    """HMAC of a challenge, by which a server shows that it holds the token without telling it."""
-    return hmac.new(token.encode(), b"torpor server\x00" + challenge.encode(), hashlib.sha256).hexdigest()
 
 
 def is_loopback(host: str) -> bool:

@@ -1,0 +1,63 @@
+"""The table of commands."""
+
+from importlib import import_module
+
+import typer
+
+COMMANDS = (
+    "serve",
+    "worker",
+    "new",
+    "say",
+    "show",
+    "threads",
+    "explain",
+    "stop",
+    "nudge",
+    "close",
+    "doctor",
+)
+
+app = typer.Typer(
+    name="torpor",
+    help="Agents that live long and mostly wait.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from torpor import __version__
+
+        typer.echo(f"torpor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def torpor(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version.", callback=_version, is_eager=True
+    ),
+) -> None:
+    """Agents that live long and mostly wait."""
+
+
+for _name in COMMANDS:
+    app.command(_name)(getattr(import_module(f"torpor.cli.{_name}"), _name))
+
+
+@app.command("demo")
+def demo() -> None:
+    """See it work: an agent runs tests, sleeps meanwhile, and survives kill -9."""
+    import asyncio
+
+    from torpor.cli import demo as shown
+
+    try:
+        asyncio.run(shown.demo())
+    except shown.Failed as failure:
+        typer.echo(f"demo: {failure}", err=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,89 @@
+"""Where commands are served: by the server that runs on the store if one answers, else by the store."""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from torpor.core.errors import Refused
+from torpor.core.record import SliceRecord
+from torpor.ports import LiveEvent
+from torpor.runtime.presence import Here, present
+from torpor.runtime.threads import Entry, Receipt
+from torpor.settings import Settings, store_path
+from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView
+
+if TYPE_CHECKING:
+    from torpor.agent import Agent
+    from torpor.wiring import Parts
+
+
+class Desk(Protocol):
+    """All that commands do to threads."""
+
+    async def start(self, wanted: NewThread) -> Started:
+        """Start a thread."""
+
+    async def say(self, thread: str, saying: Saying, key: str = "") -> Receipt:
+        """Speak to one."""
+
+    async def find(
+        self, *, agent: str | None, owner: str | None, state: str | None, limit: int
+    ) -> list[ThreadView]:
+        """List some."""
+
+    async def get(self, thread: str) -> Found:
+        """One of them, and what it waits for."""
+
+    async def entries(self, thread: str, after: int = 0) -> list[Entry]:
+        """Its messages after a position."""
+
+    async def records(self, thread: str) -> list[SliceRecord]:
+        """The records of its slices."""
+
+    async def command(self, thread: str, word: str) -> None:
+        """``stop``, ``nudge`` or ``close`` it."""
+
+    def watch(self, thread: str, after: int) -> AsyncIterator[Entry | LiveEvent]:
+        """Its messages after a position, then what comes, for ever."""
+
+
+class Opened(msgspec.Struct, frozen=True, eq=False):
+    """A desk, the parts it stands on, and the workers that run on the store."""
+
+    desk: Desk
+    parts: "Parts"
+    workers: list[Here]
+    server: str
+    """The address of the server that answers; empty: none does."""
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    settings: Settings, agents: "Sequence[Agent]" = (), *, make: bool = False
+) -> AsyncIterator[Opened]:
+    """The desk of a store. ``make``: a store that does not exist yet is made, else it is ``Refused``."""
+    from torpor.cli.remote import reach
+    from torpor.wiring import open_parts
+
+    check_there(settings, make=make)
+    async with contextlib.AsyncExitStack() as stack:
+        parts = await stack.enter_async_context(open_parts(settings.store, agents, lease=settings.lease))
+        remote = await reach(parts.side, settings)
+        workers = await present(parts.side, await parts.store.now())
+        if remote is None:
+            from torpor.cli.direct import Direct
+
+            yield Opened(Direct(parts.threads), parts, workers, "")
+        else:
+            yield Opened(await stack.enter_async_context(remote), parts, workers, remote.url)
+
+
+def check_there(settings: Settings, *, make: bool) -> None:
+    """Raise ``Refused`` for a store that other processes cannot share, or that is not there."""
+    path = store_path(settings.store)
+    if path is None:
+        raise Refused(f"The store {settings.store} lives inside one process; commands need sqlite:///path.")
+    if not make and not path.exists():
+        raise Refused(f"There is no store {path} yet. `torpor new` makes one, and so does `torpor serve`.")

@@ -1,0 +1,72 @@
+"""The desk that works on the store itself: posts, rings and reads; a worker elsewhere does the rest."""
+
+import getpass
+from collections.abc import AsyncIterator
+
+from torpor.core.messages import By
+from torpor.core.record import SliceRecord
+from torpor.ports import LiveEvent
+from torpor.runtime.threads import Entry, Receipt, Threads
+from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView, view
+
+
+class Direct:
+    """See ``Desk``."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._by = By("person", _user())
+
+    async def start(self, wanted: NewThread) -> Started:
+        row, receipt = await self._threads.start(
+            wanted.agent,
+            wanted.to_parts(),
+            thread=wanted.thread,
+            owner=wanted.owner,
+            user_id=wanted.user_id,
+            context=wanted.context_text(),
+            tier=wanted.tier,
+            by=self._by,
+            known_only=bool(self._threads.roster.names),
+        )
+        return view(row, Started, receipt=receipt)
+
+    async def say(self, thread: str, saying: Saying, key: str = "") -> Receipt:
+        return await self._threads.say(
+            thread, saying.to_parts(), mode=saying.mode, by=self._by, key=key, tier=saying.tier
+        )
+
+    async def find(
+        self, *, agent: str | None, owner: str | None, state: str | None, limit: int
+    ) -> list[ThreadView]:
+        rows = await self._threads.store.threads(agent=agent, owner=owner, state=state, limit=limit)
+        return [view(row, ThreadView) for row in rows]
+
+    async def get(self, thread: str) -> Found:
+        row = await self._threads.row(thread)
+        return view(row, Found, explanation=await self._threads.explain(thread))
+
+    async def entries(self, thread: str, after: int = 0) -> list[Entry]:
+        return await self._threads.history(thread, after)
+
+    async def records(self, thread: str) -> list[SliceRecord]:
+        return await self._threads.store.records(thread)
+
+    async def command(self, thread: str, word: str) -> None:
+        match word:
+            case "stop":
+                await self._threads.stop(thread, self._by)
+            case "nudge":
+                await self._threads.nudge(thread, self._by)
+            case _:
+                await self._threads.close(thread, self._by)
+
+    def watch(self, thread: str, after: int) -> AsyncIterator[Entry | LiveEvent]:
+        return self._threads.committed(thread, after)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""

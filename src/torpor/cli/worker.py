@@ -1,0 +1,69 @@
+"""``torpor worker``: runs slices and nothing else."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from torpor.cli.options import AgentRefs, Config, Store, run, settings_of, with_agents
+
+if TYPE_CHECKING:
+    from torpor.runtime.worker import Worker
+    from torpor.settings import Settings
+    from torpor.wiring import Parts
+
+SOON = 45.0
+"""With ``--until-idle``: work within so many seconds is waited for. The lease and the claims of a worker that
+was killed run out within that time, so that what it left is done."""
+
+
+def worker(
+    agents: AgentRefs = None,
+    *,
+    config: Config = None,
+    store: Store = None,
+    workers: Annotated[int | None, typer.Option(help="Slices side by side.")] = None,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when there is nothing to do now or soon.")
+    ] = False,
+    soon: Annotated[float, typer.Option(min=0.0, help="What --until-idle calls soon, in seconds.")] = SOON,
+) -> None:
+    """Run the agents, and nothing else."""
+    settings = with_agents(settings_of(config, store, workers=workers, agents=agents or None))
+    run(_worker(settings, soon if until_idle else None))
+
+
+async def _worker(settings: "Settings", soon: float | None) -> int:
+    from torpor.cli.screen import err, line
+    from torpor.cli.working import log_to_stderr, need_agents, until_signalled, working
+    from torpor.runtime.sweep import sweep
+    from torpor.wiring import open_parts
+
+    log_to_stderr(settings.log_level)
+    async with open_parts(settings) as parts:
+        need_agents(parts)
+        await sweep(parts.store, parts.queue)
+        async with working(parts, max(1, settings.workers)) as running:
+            err().print(line(("working ", "dim"), f"agents: {', '.join(parts.roster.names)}"))
+            ends = [asyncio.create_task(until_signalled())]
+            if soon is not None:
+                ends.append(asyncio.create_task(_until_idle(parts, running, soon)))
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
+        err().print(line(("stopped ", "dim"), f"after {running.slices} slices"))
+    return 0
+
+
+async def _until_idle(parts: "Parts", running: "Worker", soon: float) -> None:
+    """Return when nothing runs here, nothing is rung for soon, and the sweep finds nothing either."""
+    from torpor.runtime.sweep import sweep
+
+    while True:
+        next_at = await parts.queue.next_at(parts.roster.names)
+        rung = next_at and next_at <= await parts.store.now() + soon
+        at_work = rung or running.busy or parts.dispatcher.busy
+        if not at_work and not await sweep(parts.store, parts.queue):
+            return
+        await asyncio.sleep(0.05)
