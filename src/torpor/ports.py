@@ -285,7 +285,10 @@ class Queue(Protocol):
         """
 
     async def extend(self, leases: Sequence[Lease]) -> tuple[list[Lease], set[str]]:
-        """Renew leases in one statement: those still held, and the threads rung with ``cut`` since."""
+        """Renew leases in one statement: those still held, and the threads rung with ``cut`` since.
+
+        A lease that has more than half of its time left may keep its end. Each ``cut`` is told once.
+        """
 
     async def done(self, lease: Lease, *, again_at: float = 0.0) -> None:
         """Give a lease back; rings since the lease stay. Above 0, ``again_at`` re-arms the thread.

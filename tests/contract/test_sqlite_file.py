@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from torpor.core.errors import Broken, Refused, Unavailable
-from torpor.stores.sqlite import Database, SqliteStore
+from torpor.stores.sqlite import Database, SqliteStore, writer
 from torpor.stores.sqlite.database import path_of
 from torpor.stores.sqlite.schema import migrations
 from torpor.testing.samples import commit_on, fresh, said, texts, thread_row
@@ -283,6 +283,38 @@ async def test_a_busy_file_is_waited_for_beside_the_loop(file: Path) -> None:
     other.execute("COMMIT")
     other.close()
     assert await creating
+    await store.close()
+
+
+async def test_a_file_busy_for_too_long_is_unavailable(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "PATIENCE", 0.05)
+    store = SqliteStore(Database.open(file))
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="Another process"):
+        await store.create(thread_row())
+    with pytest.raises(Unavailable, match="Another process"):
+        Database.open(file)
+    other.execute("COMMIT")
+    other.close()
+    assert await store.create(thread_row())
+    await store.close()
+
+
+async def test_what_undoes_everything_is_told_to_everybody(file: Path) -> None:
+    database = Database.open(file)
+    store = SqliteStore(database)
+
+    def undo(connection: sqlite3.Connection) -> None:
+        connection.execute("ROLLBACK")
+        connection.execute("INSERT INTO nowhere VALUES (1)")
+
+    rows = [thread_row() for _ in range(4)]
+    asked = [store.create(row) for row in rows]
+    results = await asyncio.gather(*asked[:2], database.write(undo), *asked[2:], return_exceptions=True)
+    assert [type(result) for result in results] == [Broken] * 5
+    assert await store.threads() == []
+    assert await store.create(rows[0])
     await store.close()
 
 

@@ -46,8 +46,10 @@ class Job:
         connection.execute("SAVEPOINT one")
         try:
             self.value = self.operation(connection)
-        except Exception as error:  # noqa: BLE001 - it belongs to the caller, who is told
+        except Exception as error:
             self.error = error
+            if not connection.in_transaction:
+                raise  # so grave that SQLite has undone the whole transaction
             connection.execute("ROLLBACK TO one")
         connection.execute("RELEASE one")
 
@@ -168,7 +170,7 @@ class _Thread:
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="torpor-writer", daemon=True)
             self._thread.start()
-        self._tasks.put(lambda: _report(loop, then, jobs, work()))
+        self._tasks.put(lambda: _report(loop, then, jobs, _outcome(work)))
 
     def stop(self) -> None:
         if self._thread is not None:
@@ -179,6 +181,13 @@ class _Thread:
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
             task()
+
+
+def _outcome(work: Callable[[], Exception | None]) -> Exception | None:
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - callers wait; they are told
+        return error
 
 
 def _report(
