@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 
 from torpor.tools.server import Retry, ToolCall, ToolServer
@@ -58,6 +59,24 @@ async def watch(call: ToolCall) -> None:
     await call.subscribe("Watching.")
     note("watching")
     await asyncio.Event().wait()
+
+
+@server.tool
+async def stubborn() -> None:
+    """Never end, whatever is asked."""
+    note("stubborn")
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            continue
+
+
+@server.tool
+def blocking() -> None:
+    """Never end, in a thread."""
+    note("blocking")
+    time.sleep(600)
 
 
 @server.tool

@@ -62,6 +62,7 @@ class Shop:
                 "cannot read /srv/private/depot.txt from 10.1.2.3:5432 or http://db.local/x\nmore"
             ),
             "empty": RuntimeError(),
+            "exit": SystemExit(3),
         }
         raise errors[how]
 
@@ -74,6 +75,7 @@ class Shop:
         return {
             "none": None,
             "text": "tëxt \ud800!",
+            "huge": 10**30,
             "float": 1.5,
             "odd": object(),
             "parts": Content([Text("a"), "b"]),
@@ -151,6 +153,7 @@ TOLD = [
     ("file", "Error: No such file or directory"),
     ("path", "Error: cannot read [hidden] from [hidden] or [hidden]"),
     ("empty", "Error: the tool failed (RuntimeError)"),
+    ("exit", "Error: the tool tried to end the server"),
 ]
 
 
@@ -167,6 +170,7 @@ RETURNED: list[tuple[str, dict[str, Any]]] = [
     ("none", {"text": "Done."}),
     ("text", {"text": "tëxt \ufffd!"}),
     ("float", {"text": "1.5"}),
+    ("huge", {"text": "1" + "0" * 30}),
     ("odd", {"text": "Error: the tool worked, but its result (a object) has no JSON form"}),
     ("parts", {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
 ]

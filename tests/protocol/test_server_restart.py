@@ -148,3 +148,15 @@ async def test_a_signal_ends_it_cleanly_and_the_runtime_is_told(
         assert len(stub.received) == 2
         await server.start()
         assert (await stub.result("k"))["text"] == "done again"
+
+
+async def test_functions_that_never_end_do_not_keep_it_from_stopping(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, stub):
+        await server.peer.invoke("stubborn", ident="s")
+        await server.peer.invoke("blocking", ident="b")
+        await eventually(has(server.effects, "stubborn", "blocking"))
+        await server.end(signal.SIGTERM)
+        assert server.process is not None
+        assert server.process.returncode == 0
+        for ident in ("s", "b"):
+            assert (await stub.result(ident))["text"].startswith("Error: the tool server stopped")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from torpor.tools.server import wire
-from torpor.tools.server.content import ToolError, render
+from torpor.tools.server.content import ToolError, render, text_of
 from torpor.tools.server.outbox import Kept, Outbox
 
 EVENTS_PER_SECOND = 20.0
@@ -94,7 +94,7 @@ class ToolCall:
             raise RuntimeError("this subscription has had its final event")
         if not final:
             await self._pace.take()
-        said = render(text).get("text", "")
+        said = text_of(render(text))
         members = wire.event_members(said, final=final, associative=associative, occurred_at=occurred_at)
         kept = await self._outbox.event(self._seq, members, remember)
         if kept and final:

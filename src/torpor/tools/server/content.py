@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -75,6 +75,13 @@ def render(value: object) -> dict[str, Any]:
     if isinstance(value, Content):
         return _render_parts(value)
     return {"text": _bounded(_plain(value))}
+
+
+def text_of(members: Mapping[str, Any]) -> str:
+    """The text among what `render` made."""
+    if "text" in members:
+        return str(members["text"])
+    return "\n".join(item["text"] for item in members["content"] if item["type"] == "text")
 
 
 def _plain(value: object) -> str:

@@ -229,6 +229,7 @@ class ToolServer:
                     print(f"{self.name} listens on {url}", file=sys.stderr)  # noqa: T201
 
             await until_signalled(ready)
+        await _leave()
 
     def _check_address(self, host: str) -> None:
         if not self._offers:
@@ -287,3 +288,15 @@ class ToolServer:
             await self._on_close(thread)
         else:
             await asyncio.to_thread(self._on_close, thread)
+
+
+async def _leave() -> None:
+    """Make sure that the process can end, even if a tool's function refuses to."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        _, stubborn = await asyncio.wait(left, timeout=0.5)
+        if stubborn:
+            sys.stderr.flush()
+            os._exit(0)

@@ -64,22 +64,15 @@ class Outbox:
         """Record a call unless it repeats a known one; gives its number and how it was taken."""
         return await self._do(lambda db: _accept(db, invocation, private))
 
-    async def load(self, seq: int) -> Kept:
-        """Give one call."""
-        return await self._do(lambda db: _kept(_by_seq(db, seq)))
-
     async def live(self) -> list[Kept]:
         """Give all calls that were at work or subscribed."""
         rows = "SELECT * FROM calls WHERE state IN ('accepted', 'running', 'subscribed') ORDER BY seq"
         return await self._do(lambda db: [_kept(row) for row in db.execute(rows)])
 
-    async def begin(self, seq: int) -> None:
-        """Note that a call's function is about to start."""
-        await self._do(
-            lambda db: db.execute(
-                "UPDATE calls SET state = 'running' WHERE seq = ? AND state = 'accepted'", (seq,)
-            )
-        )
+    async def begin(self, seq: int) -> bool:
+        """Note that a call's function is about to start; False if it was cancelled before."""
+        start = "UPDATE calls SET state = 'running' WHERE seq = ? AND state = 'accepted' AND NOT cancelled"
+        return await self._do(lambda db: db.execute(start, (seq,)).rowcount == 1)
 
     async def settle(self, seq: int, members: Mapping[str, Any], *, subscribed: bool = False) -> bool:
         """Keep a call's one result and queue it; False if it has one, or is cancelled and would subscribe."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from torpor.tools.server import wire
 from torpor.tools.server.call import ToolCall
-from torpor.tools.server.content import ToolError, error_text, render
+from torpor.tools.server.content import ToolError, error_text, render, text_of
 from torpor.tools.server.courier import Courier
 from torpor.tools.server.offer import Offer
 from torpor.tools.server.outbox import Kept, Outbox
@@ -33,11 +33,21 @@ class Busy(Exception):
     """There is no room for another call now."""
 
 
+class _Cancelled(ToolError):
+    """The function was stopped before it had anything to say."""
+
+
 @dataclass(slots=True)
 class _Run:
-    call: ToolCall | None
-    task: asyncio.Task[None]
+    kept: Kept
+    call: ToolCall
+    restarted: bool
     stopping: bool = False
+    task: asyncio.Task[None] | None = None
+
+    def must_stop(self) -> bool:
+        """Say whether the server is about to stop."""
+        return self.stopping
 
 
 class Work:
@@ -68,12 +78,11 @@ class Work:
 
     async def accept(self, invocation: wire.Invocation, *, private: bool) -> Begin:
         """Record a call; it begins when the returned function is called. Raises Busy or sqlite3.Error."""
-        busy = sum(1 for run in self._runs.values() if run.call is None or not run.call.subscribed)
-        if busy >= self._most_running:
+        if sum(not run.call.subscribed for run in self._runs.values()) >= self._most_running:
             raise Busy
         seq, taken = await self._outbox.accept(invocation, private=private)
         if taken == "new" and seq is not None:
-            kept = await self._outbox.load(seq)
+            kept = Kept(seq, invocation, "accepted", cancelled=False, memory=None)
             return lambda: self._start(kept, restarted=False)
         if seq is not None:
             return lambda: self._chore(self._outbox.again(seq))
@@ -89,7 +98,7 @@ class Work:
         seqs = await self._outbox.close(thread)
 
         async def tidy() -> None:
-            ending = [self._runs[seq].task for seq in seqs if seq in self._runs]
+            ending = [task for seq in seqs if (task := self._task_of(seq)) is not None]
             if ending:
                 await asyncio.wait(ending)
             if clean_up is not None:
@@ -109,9 +118,8 @@ class Work:
         """Stop all work. What may run again stays recorded; the rest ends with an error result."""
         for run in self._runs.values():
             run.stopping = True
-            if run.call is not None:
-                run.call.cancelled.set()
-        tasks = [run.task for run in self._runs.values()] + list(self._chores)
+            run.call.cancelled.set()
+        tasks = [run.task for run in self._runs.values() if run.task is not None] + list(self._chores)
         if tasks:
             await asyncio.wait(tasks, timeout=self._grace + 1.0)
         for task in tasks:
@@ -120,9 +128,11 @@ class Work:
 
     def _stop_runs(self, seqs: list[int]) -> None:
         for seq in seqs:
-            run = self._runs.get(seq)
-            if run is not None and run.call is not None:
-                run.call.cancelled.set()
+            if seq in self._runs:
+                self._runs[seq].call.cancelled.set()
+
+    def _task_of(self, seq: int) -> asyncio.Task[None] | None:
+        return self._runs[seq].task if seq in self._runs else None
 
     def _chore(self, doing: Any) -> None:
         async def do() -> None:
@@ -137,43 +147,41 @@ class Work:
         task.add_done_callback(self._chores.discard)
 
     def _start(self, kept: Kept, *, restarted: bool) -> None:
-        run = _Run(None, asyncio.create_task(self._serve(kept, restarted=restarted)))
-        self._runs[kept.seq] = run
+        call = ToolCall(kept, outbox=self._outbox, ring=self._courier.ring, restarted=restarted)
+        run = self._runs[kept.seq] = _Run(kept, call, restarted)
+        run.task = asyncio.create_task(self._serve(run))
         run.task.add_done_callback(lambda _: self._runs.pop(kept.seq, None))
 
-    async def _serve(self, kept: Kept, *, restarted: bool) -> None:
-        call = ToolCall(kept, outbox=self._outbox, ring=self._courier.ring, restarted=restarted)
-        self._runs[kept.seq].call = call
+    async def _serve(self, run: _Run) -> None:
+        value: Any = None
+        error: BaseException | None = None
         try:
-            offer, arguments = self._prepared(kept, restarted=restarted)
-        except ToolError as refusal:
-            await self._conclude(kept, call, None, refusal)
-            return
-        if self._runs[kept.seq].stopping:
-            return
-        if kept.state == "accepted":
-            await self._outbox.begin(kept.seq)
-        # A notice may have come between the acknowledgement and now.
-        if (await self._outbox.load(kept.seq)).cancelled:
-            await self._conclude(kept, call, None, ToolError("cancelled"))
-            return
-        value, error = await self._outcome(offer, call, arguments)
-        if self._runs[kept.seq].stopping and offer.restartable and (value is None or call.subscribed):
-            return
-        if self._runs[kept.seq].stopping and isinstance(error, ToolError) and str(error) == "cancelled":
-            error = ToolError(STOPPED)
-        await self._conclude(kept, call, value, error)
+            offer, arguments = self._prepared(run)
+            if run.must_stop():
+                return
+            if run.kept.state == "accepted" and not await self._outbox.begin(run.kept.seq):
+                raise _Cancelled("cancelled")
+            value, error = await self._outcome(offer, run.call, arguments)
+            if run.must_stop() and offer.restartable and (run.call.subscribed or error is not None):
+                return
+            if run.must_stop() and isinstance(error, _Cancelled):
+                error = ToolError(STOPPED)
+        except Exception as failure:  # noqa: BLE001 -- whatever it is, the call needs its result
+            error = failure
+        await self._conclude(run, value, error)
 
-    def _prepared(self, kept: Kept, *, restarted: bool) -> tuple[Offer, dict[str, Any]]:
-        invocation = kept.invocation
+    def _prepared(self, run: _Run) -> tuple[Offer, dict[str, Any]]:
+        invocation = run.kept.invocation
         if invocation.refusal is not None:
             raise ToolError(invocation.refusal)
         offer = self._offers.get(invocation.operation)
         if offer is None:
             known = ", ".join(self._offers)
             raise ToolError(f"unknown operation {invocation.operation[:128]!r}. Known: {known}")
-        if restarted and not offer.restartable:
-            raise ToolError(SUBSCRIPTION_LOST if kept.state == "subscribed" else RESTARTED)
+        if run.kept.cancelled:
+            raise _Cancelled("cancelled")
+        if run.restarted and not offer.restartable:
+            raise ToolError(SUBSCRIPTION_LOST if run.call.subscribed else RESTARTED)
         return offer, offer.bind(invocation.arguments)
 
     async def _outcome(
@@ -188,24 +196,24 @@ class Work:
             if call.subscribed and not cancelled.done():
                 await asyncio.wait({work, cancelled}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
-                return _ended(work, "the tool gave up")
-            why = "cancelled" if cancelled.done() else _timed_out(limit)
+                return _ended(work, ToolError("the tool gave up"))
+            why = _Cancelled("cancelled") if cancelled.done() else ToolError(_timed_out(limit))
             call.cancelled.set()
             work.cancel()
             await asyncio.wait({work}, timeout=self._grace)
             if not work.done():
                 work.add_done_callback(_forgotten)
-                return None, ToolError(why)
+                return None, why
             value, error = _ended(work, why)
-            return (value, error) if error is not None or value is not None else (None, ToolError(why))
+            return value, (why if value is None and error is None else error)
         finally:
             cancelled.cancel()
             work.cancel()
 
-    async def _conclude(self, kept: Kept, call: ToolCall, value: Any, error: BaseException | None) -> None:
+    async def _conclude(self, run: _Run, value: Any, error: BaseException | None) -> None:
         """Send the one result, or the last event of a subscription that did not end itself."""
         if error is not None and not isinstance(error, ToolError):
-            log.error("tool %s failed", kept.invocation.operation, exc_info=error)
+            log.error("tool %s failed", run.call.operation, exc_info=error)
         try:
             rendered = {"text": error_text(error)} if error is not None else render(value)
         except ToolError as unusable:
@@ -213,22 +221,22 @@ class Work:
         failed = error is not None or str(rendered.get("text", "")).startswith("Error: ")
         while True:
             try:
-                await self._record(kept.seq, call, rendered, failed=failed)
-            except sqlite3.Error as error:
-                log.error("a result could not be kept (%s); trying again", error)  # noqa: TRY400
+                await self._record(run, rendered, failed=failed)
+            except sqlite3.Error as full:
+                log.error("a result could not be kept (%s); trying again", full)  # noqa: TRY400
                 await asyncio.sleep(KEEP_TRYING)
             else:
                 break
         self._courier.ring()
 
-    async def _record(self, seq: int, call: ToolCall, rendered: dict[str, Any], *, failed: bool) -> None:
-        if not call.subscribed:
+    async def _record(self, run: _Run, rendered: dict[str, Any], *, failed: bool) -> None:
+        if not run.call.subscribed:
             members = wire.result_members(rendered, failed=failed, subscription=False)
-            await self._outbox.settle(seq, members)
-        elif not call.finished:
-            text = _text_of(rendered)
+            await self._outbox.settle(run.kept.seq, members)
+        elif not run.call.finished:
+            text = text_of(rendered)
             last = wire.event_members(text, final=True, associative=True, occurred_at=None)
-            await self._outbox.event(seq, last)
+            await self._outbox.event(run.kept.seq, last)
 
 
 def _limit(offer: Offer, call: ToolCall) -> float:
@@ -241,9 +249,9 @@ def _timed_out(limit: float) -> str:
     return f"timed out after {limit:g} s. Ask for less at once, or try again later"
 
 
-def _ended(work: asyncio.Task[Any], why: str) -> tuple[Any, BaseException | None]:
+def _ended(work: asyncio.Task[Any], why: ToolError) -> tuple[Any, BaseException | None]:
     if work.cancelled():
-        return None, ToolError(why)
+        return None, why
     error = work.exception()
     return (None, error) if error is not None else (work.result(), None)
 
@@ -251,9 +259,3 @@ def _ended(work: asyncio.Task[Any], why: str) -> tuple[Any, BaseException | None
 def _forgotten(work: asyncio.Task[Any]) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         work.exception()
-
-
-def _text_of(rendered: Mapping[str, Any]) -> str:
-    if "text" in rendered:
-        return str(rendered["text"])
-    return "\n".join(item["text"] for item in rendered["content"] if item["type"] == "text")
