@@ -10,7 +10,8 @@ from torpor import Agent, RapServer
 from torpor.models import ScriptedModel, call, say
 
 TOOLS = os.environ.get("DEMO_TOOLS", "http://127.0.0.1:1")
-COMMAND = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *os.environ.get("DEMO_TESTS", "tests/core").split()]
+TESTS = os.environ.get("DEMO_TESTS", "tests/core").split()
+COMMAND = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
 TASK = (
     "Run this project's tests of core/ with run_command, with exactly this command: "
     f"{COMMAND!r}, with patience 600. Then report in one sentence how many tests passed."
@@ -38,5 +39,5 @@ tester = Agent(
     "tester",
     model=model(),
     instructions="You run tests and report what they really printed.",
-    tools=[RapServer(TOOLS)],
+    tools=[RapServer(TOOLS, token=os.environ.get("DEMO_TOKEN"))],
 )

@@ -14,11 +14,11 @@ from torpor.wiring import Parts
 class Dying:
     """Stands where effects would be performed."""
 
-    def start(self, row, effects):
+    def start(self, *_):
         """The slice is committed; nothing has been sent."""
         os.kill(os.getpid(), signal.SIGKILL)
 
-    async def resume(self, row, leftovers, wanted):
+    async def resume(self, *_):
         """Nothing is left over on a first run."""
 
 

@@ -1,4 +1,4 @@
-"""``torpor demo``: an agent runs this project's tests, sleeps meanwhile, and survives the worst moment to die.
+"""``torpor demo``: an agent runs this project's tests, sleeps meanwhile, and survives being killed.
 
 Everything is real: a tool server process, worker processes that exit or are killed, a receiver that takes the
 callback, a SQLite file. Only the model is scripted, unless the environment names a real one.
@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import sys
@@ -27,6 +28,7 @@ from torpor.runtime.threads import Entry, Threads
 LEASE = 2.0
 CLAIM = 3.0
 STEP_SECONDS = 120.0
+TOKEN = secrets.token_urlsafe(24)
 
 console = Console(highlight=False)
 
@@ -35,7 +37,16 @@ class Failed(Exception):
     """A step of the demo did not happen."""
 
 
-async def demo() -> None:
+def demo() -> None:
+    """Show an agent that runs this project's tests, sleeps meanwhile, and survives kill -9."""
+    try:
+        asyncio.run(perform())
+    except (Failed, Refused, TimeoutError) as error:
+        console.print(f"[bold red]The demo failed:[/] {escape(str(error) or 'a step took too long')}")
+        raise SystemExit(1) from None
+
+
+async def perform() -> None:
     """Show both runs; raises ``Failed`` or ``Refused`` if any step did not happen."""
     root = _checkout()
     place = Path(tempfile.mkdtemp(prefix="torpor-demo-"))
@@ -62,8 +73,10 @@ class Stage:
         self.root = root
         self.place = place
         demo_folder = root / "examples" / "demo"
-        self.environment = os.environ | {"PYTHONPATH": str(demo_folder), "DEMO_TOOLS": tools}
-        os.environ["DEMO_TOOLS"] = tools
+        told = {"DEMO_TOOLS": tools, "DEMO_TOKEN": TOKEN, "TORPOR_LEASE": str(LEASE)}
+        told["TORPOR_LOG_LEVEL"] = "warning"
+        self.environment = os.environ | told | {"PYTHONPATH": str(demo_folder)}
+        os.environ.update(told)
         sys.path.insert(0, str(demo_folder))
 
     async def play(self, name: str, *, dying: bool) -> list[str]:
@@ -76,8 +89,7 @@ class Stage:
         async with Runtime(store, agents=[agent], workers=0, lease=LEASE, claim=CLAIM) as receiver:
             threads = receiver.parts.threads
             _say("receiver", f"listens on {receiver.url}; it only takes callbacks, and runs no slices")
-            await threads.store.threads()
-            before = _held()
+            before = await _warm(threads)
             task = sys.modules["demo_agent"].TASK
             thread = await receiver.start("tester", task)
             _say("person", "Run the tests of core/ and report how many passed.")
@@ -103,14 +115,18 @@ class Stage:
     async def _worker(self, store: str, done: str) -> None:
         command = ["-m", "torpor", "worker", "demo_agent:tester", "--store", store, "--until-idle"]
         began = time.monotonic()
-        code = await self._run(command)
+        code = await self._run(command, quiet=True)
         if code != 0:
             raise Failed(f"a worker ended with {code}")
         _say("worker", f"{done} ({time.monotonic() - began:.1f} s, process and all)")
 
-    async def _run(self, arguments: list[str]) -> int:
+    async def _run(self, arguments: list[str], *, quiet: bool = False) -> int:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, *arguments, env=self.environment, cwd=self.root
+            sys.executable,
+            *arguments,
+            env=self.environment,
+            cwd=self.root,
+            stderr=asyncio.subprocess.DEVNULL if quiet else None,
         )
         try:
             async with asyncio.timeout(STEP_SECONDS):
@@ -125,16 +141,22 @@ class Stage:
         if (tasks, handles) != before:
             raise Failed(f"the receiver holds {tasks} tasks and {handles} file handles; before: {before}")
         size = await _bytes_at_rest(threads, thread)
-        _say("at rest", f"the receiver holds {tasks} tasks and {handles} file handles, as before the thread began")
+        _say(
+            "at rest",
+            f"the receiver holds {tasks} tasks and {handles} file handles, as before the thread began",
+        )
         _say("at rest", f"the thread is {size:,} bytes in rows, and nothing else anywhere")
 
     async def _called_back(self, threads: Threads, thread: str) -> None:
         began = time.monotonic()
         with console.status("the tests run in the tool server; the thread sleeps"):
             async with asyncio.timeout(STEP_SECONDS):
-                while not await threads.store.inbox(thread):
+                while not await threads.store.inbox(thread):  # noqa: ASYNC110 another process writes it
                     await asyncio.sleep(0.1)
-        _say("callback", f"the tool called back after {time.monotonic() - began:.1f} s; the result is in the inbox")
+        _say(
+            "callback",
+            f"the tool called back after {time.monotonic() - began:.1f} s; the result is in the inbox",
+        )
 
 
 def story(entries: list[Entry]) -> list[str]:
@@ -162,7 +184,7 @@ async def _tool_server(root: Path, place: Path) -> AsyncIterator[str]:
         str(root / "examples" / "tools" / "server.py"),
         *("--port", "0", "--root", str(root), "--outbox", str(place / "tools.outbox.db")),
         stdout=asyncio.subprocess.PIPE,
-        env=os.environ | {"TOOLS_TOKEN": ""},
+        env=os.environ | {"TOOLS_TOKEN": TOKEN},
     )
     try:
         assert process.stdout is not None
@@ -191,9 +213,16 @@ async def _bytes_at_rest(threads: Threads, thread: str) -> int:
     return sum(sizes) + len(row.head)
 
 
+async def _warm(threads: Threads) -> tuple[int, int]:
+    """What the receiver holds once it has read its store: connections for reading are opened at first use."""
+    await threads.store.threads()
+    await threads.store.row("nobody")
+    return _held()
+
+
 def _held() -> tuple[int, int]:
     """Tasks and file handles of this process."""
-    return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
+    return len(asyncio.all_tasks()), len(list(Path("/proc/self/fd").iterdir()))
 
 
 def _checkout() -> Path:
