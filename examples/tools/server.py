@@ -9,6 +9,7 @@ directory, and agents, that you trust with that.
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from programs import Programs
@@ -41,8 +42,11 @@ def main() -> None:
         "--outbox", type=Path, default=Path("workbench.outbox.db"), help="file of owed callbacks"
     )
     chosen = parser.parse_args()
-    server = build(chosen.root, outbox=chosen.outbox, token=os.environ.get("TOOLS_TOKEN"))
-    server.run(port=chosen.port, announce=True)
+    try:
+        server = build(chosen.root, outbox=chosen.outbox, token=os.environ.get("TOOLS_TOKEN"))
+        server.run(port=chosen.port, announce=True)
+    except (OSError, ValueError) as error:
+        sys.exit(f"The tool server cannot run: {error}")
 
 
 if __name__ == "__main__":
