@@ -42,6 +42,7 @@ class Replay:
         self._left = asyncio.Event()
         self.seen: list[Seen] = []
         self.url = ""
+        self.connections = 0
         self.answering = 0
         """Responses begun and neither ended nor left."""
 
@@ -53,6 +54,7 @@ class Replay:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
+        self.connections += 1
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 self.seen.append(await read_request(reader))

@@ -1,6 +1,7 @@
 """Shapes of the Messages API's stream."""
 
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -267,3 +268,34 @@ async def test_closing_lets_go_of_the_connection_at_once() -> None:
         await stream.aclose()
         await replay.idle()
         await model.close()
+
+
+async def test_a_block_that_was_not_ended_is_ended_by_the_stop() -> None:
+    start = typed("content_block_start", index=0, content_block=use("toolu_1", "now"))
+    delta = typed("message_delta", delta={"stop_reason": "tool_use"})
+    assert calls_in(await chunks_of(Reply([start, delta]))) == [("now", "{}")]
+
+
+async def test_half_a_character_becomes_a_mark() -> None:
+    halves = [{"type": "text_delta", "text": half} for half in ("\ud83c", "\udf0d", "\ud83c")]
+    events = [
+        typed("content_block_start", index=0, content_block={"type": "text", "text": ""}),
+        *(
+            event(
+                json.dumps({"type": "content_block_delta", "index": 0, "delta": delta}), "content_block_delta"
+            )
+            for delta in halves
+        ),
+        typed("content_block_stop", index=0),
+    ]
+    assert text_in(await chunks_of(message(events))) == "🌍\ufffd"
+
+
+async def test_a_connection_is_used_again() -> None:
+    async with replaying(Reply(anthropic_events((TextDelta("Hi"),), Stop()))) as replay:
+        model = Anthropic("claude-sonnet-5", base_url=replay.url)
+        for _ in range(3):
+            _ = [piece async for piece in model.stream(ASKED, Attempt("t", 0))]
+        await model.close()
+        await model.close()
+    assert replay.connections == 1

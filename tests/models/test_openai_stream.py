@@ -336,3 +336,26 @@ async def test_a_signature_of_a_call_is_kept_for_the_server_that_made_it() -> No
     start = chunks[0]
     assert isinstance(start, CallStart)
     assert json.loads(start.opaque)["extra_content"] == extra
+
+
+async def test_other_choices_are_passed_over() -> None:
+    other = {"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]}
+    chunks = await chunks_of(Reply([event(other), event(chunk({"content": "yes"})), STOPPED, DONE]))
+    assert text_in(chunks) == "yes"
+
+
+async def test_braces_that_are_no_object_yet_are_one_call() -> None:
+    pieces = ['{"a": "}', '{"}', "}"]
+    calls = await calls_of(*(tool(0, function={"name": "f", "arguments": text}) for text in pieces))
+    assert calls == [("f", '{"a": "}{"}}')]
+
+
+async def test_a_connection_is_used_again() -> None:
+    whole_answer = Reply(openai_events((TextDelta("Hi"),), Stop()))
+    async with replaying(whole_answer) as replay:
+        model = OpenAI("gpt-5-mini", base_url=f"{replay.url}/v1")
+        for _ in range(3):
+            _ = [piece async for piece in model.stream(ASKED, Attempt("t", 0))]
+        await model.close()
+        await model.close()
+    assert replay.connections == 1
