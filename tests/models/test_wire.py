@@ -83,6 +83,21 @@ def test_openai_body() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        (None, "max_completion_tokens"),
+        ("https://eu.api.openai.com/v1", "max_completion_tokens"),
+        ("https://mine.openai.azure.com/openai/v1", "max_completion_tokens"),
+        ("http://127.0.0.1:11434/v1", "max_tokens"),
+        ("https://notopenai.com/v1", "max_tokens"),
+    ],
+)
+def test_openai_bound_on_answers_has_the_name_that_the_server_knows(url: str | None, name: str) -> None:
+    body = OpenAI("m", base_url=url).wire(request(ASK, settings={"max_tokens": 9}))
+    assert {key: value for key, value in body.items() if key.startswith("max")} == {name: 9}
+
+
 def test_openai_call_and_results() -> None:
     turn = TurnItem((Reasoning("Hm"), Text("I look."), READ, Call("c2", "now", "")))
     answers = results(

@@ -6,30 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torpor.core.chunks import AnyChunk
 from torpor.core.errors import ModelRefused, Refused
-from torpor.core.messages import Call, Image, Part, Reasoning, Text
-from torpor.core.request import (
-    INJECTED,
-    AnyItem,
-    Attempt,
-    InjectedItem,
-    InputItem,
-    Request,
-    ResultsItem,
-    Tool,
-    TurnItem,
-)
-from torpor.models.anthropic_stream import REDACTED, SIGNED, AnthropicReader
-from torpor.models.rendering import (
-    NOTHING,
-    Limits,
-    arguments_shown,
-    body_bytes,
-    marked,
-    pieces,
-    settings_of,
-    stamped,
-    wire_name,
-)
+from torpor.core.request import Attempt, Request, Tool, TurnItem
+from torpor.models.anthropic_messages import Form, turn_blocks
+from torpor.models.anthropic_stream import AnthropicReader
+from torpor.models.pictures import count_images
+from torpor.models.rendering import Limits, body_bytes, settings_of
 from torpor.models.sdk import Clients, Reason, loaded, relay, require
 
 if TYPE_CHECKING:
@@ -43,7 +24,13 @@ LONGEST_ANSWERS = (("claude-3-haiku", 4_096), ("claude-3-", 8_192), ("claude-", 
 
 ELSEWHERE = 8_192
 
-Block = dict[str, Any]
+SIDE = 8_000
+"""Pixels of the longest side of an image that is accepted."""
+
+MANY_IMAGES = 20
+SIDE_OF_MANY = 2_000
+"""The same, in a request with more than ``MANY_IMAGES`` images."""
+
 Thinking = int | Literal["adaptive"] | dict[str, Any] | None
 
 
@@ -85,7 +72,7 @@ class Anthropic:
         self._silence = timeout
         self._connect = connect
         self._headers = headers
-        self._limits = Limits(images, image_bytes)
+        self._limits = Limits(images, image_bytes, SIDE)
         self._clients: Clients[AsyncAnthropic] = Clients()
         self._room(self._thinking, max_tokens)
 
@@ -124,13 +111,18 @@ class Anthropic:
             body["cache_control"] = self._cache
         body.update(settings)
         body.update(self._front(request))
-        marks = _is_on(thinking)
-        body["messages"] = [message for item in request.items for message in self._item(item, marks)]
+        body["messages"] = Form(self._limits_for(request), _is_on(thinking)).messages(request.items)
         return body
 
     def wire_bytes(self, request: Request) -> bytes:
         """The same as bytes, exactly as they leave."""
         return body_bytes(self.wire(request))
+
+    def _limits_for(self, request: Request) -> Limits:
+        """Stricter with many images: one that is too large would break the thread for good."""
+        if count_images(request.items) <= MANY_IMAGES:
+            return self._limits
+        return Limits(self._limits.images, self._limits.image_bytes, SIDE_OF_MANY)
 
     def _key(self) -> str:
         return self._api_key or os.environ.get("ANTHROPIC_API_KEY") or ("none" if self._base_url else "")
@@ -188,38 +180,6 @@ class Anthropic:
             stream_cls=AsyncStream[RawMessageStreamEvent],
         )
 
-    def _item(self, item: AnyItem, marks: bool) -> list[Block]:
-        if isinstance(item, InputItem):
-            return [_message("user", _blocks(stamped(item, self._limits)))]
-        if isinstance(item, TurnItem):
-            blocks = _turn(item)
-            return [_message("assistant", blocks)] if blocks else []
-        if isinstance(item, ResultsItem):
-            results = [self._result(r.call, "", r.parts, r.is_error) for r in item.results]
-            return [_message("user", results)]
-        if isinstance(item, InjectedItem):
-            return self._marked(item) if marks else self._pair(item)
-        return [_message("user", [_text(item.text)])]
-
-    def _pair(self, item: InjectedItem) -> list[Block]:
-        call = _call(Call(id=item.id, name=INJECTED, arguments=item.wrapped))
-        result = self._result(item.id, item.heading, item.parts, is_error=False)
-        return [_message("assistant", [call]), _message("user", [result])]
-
-    def _marked(self, item: InjectedItem) -> list[Block]:
-        """As text: with thinking on, a call that the model did not make may be refused."""
-        shown = list(pieces("", item.parts, self._limits))
-        words = "\n".join(piece for piece in shown if isinstance(piece, str)) or NOTHING
-        images: list[Image | str] = [piece for piece in shown if isinstance(piece, Image)]
-        return [_message("user", _blocks([marked(item, words), *images]))]
-
-    def _result(self, call: str, first: str, parts: tuple[Part, ...], is_error: bool) -> Block:
-        shown = list(pieces(first, parts, self._limits))
-        block: Block = {"type": "tool_result", "tool_use_id": call, "content": _blocks(shown or [NOTHING])}
-        if is_error:
-            block["is_error"] = True
-        return block
-
 
 def _thinking(thinking: Thinking) -> dict[str, Any] | None:
     if thinking is None or isinstance(thinking, dict):
@@ -246,52 +206,11 @@ def _unthought(thinking: dict[str, Any], request: Request) -> bool:
     """Whether a thinking budget would be refused: the last turn has calls and no thinking before them."""
     if thinking.get("type") != "enabled":
         return False
-    turns = (_turn(item) for item in reversed(request.items) if isinstance(item, TurnItem))
+    turns = (turn_blocks(item) for item in reversed(request.items) if isinstance(item, TurnItem))
     last = next(filter(None, turns), [])
     return any(block["type"] == "tool_use" for block in last) and "thinking" not in last[0]["type"]
-
-
-def _turn(item: TurnItem) -> list[Block]:
-    """A turn's blocks in its own order. It never ends in thinking."""
-    blocks = [block for part in item.parts if (block := _part(part)) is not None]
-    while blocks and "thinking" in blocks[-1]["type"]:
-        blocks.pop()
-    return blocks
-
-
-def _part(part: Text | Reasoning | Call) -> Block | None:
-    if isinstance(part, Text):
-        return _text(part.text) if part.text.strip() else None
-    if isinstance(part, Call):
-        return _call(part)
-    if not part.opaque:
-        return None
-    if part.origin == SIGNED:
-        return {"type": "thinking", "thinking": part.text, "signature": part.opaque}
-    return {"type": "redacted_thinking", "data": part.opaque} if part.origin == REDACTED else None
-
-
-def _call(call: Call) -> Block:
-    return {"type": "tool_use", "id": call.id, "name": wire_name(call.name), "input": arguments_shown(call)}
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
     described = {"description": tool.description} if tool.description else {}
     return {"name": tool.name, **described, "input_schema": tool.schema}
-
-
-def _blocks(shown: list[Image | str]) -> list[Block]:
-    return [_text(piece) if isinstance(piece, str) else _image(piece) for piece in shown]
-
-
-def _text(text: str) -> Block:
-    return {"type": "text", "text": text}
-
-
-def _image(image: Image) -> Block:
-    source = {"type": "base64", "media_type": image.media_type, "data": image.data}
-    return {"type": "image", "source": source}
-
-
-def _message(role: str, content: list[Block]) -> Block:
-    return {"role": role, "content": content}

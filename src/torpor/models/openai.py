@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from torpor.core.chunks import AnyChunk
 from torpor.core.messages import Call, Image, Part
@@ -35,6 +36,9 @@ from torpor.models.sdk import Clients, Reason, loaded, relay, require
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
     from openai.types.chat import ChatCompletionChunk
+
+ORIGINAL = "https://api.openai.com/v1"
+ORIGINALS = (".openai.com", ".openai.azure.com")
 
 OWN_FIELDS = frozenset({"messages", "model", "stream", "stream_options", "tools"})
 
@@ -99,7 +103,7 @@ class OpenAI:
             "stream_options": {"include_usage": True},
         }
         settings = settings_of(request, OWN_FIELDS)
-        if "max_tokens" in settings:
+        if "max_tokens" in settings and self._is_original:
             settings["max_completion_tokens"] = settings.pop("max_tokens")
         body.update(settings)
         if request.tools:
@@ -114,6 +118,12 @@ class OpenAI:
     @property
     def _origin(self) -> str:
         return self._base_url or "openai"
+
+    @property
+    def _is_original(self) -> bool:
+        """Whether it is OpenAI's own service, which wants the newer name of ``max_tokens``."""
+        host = urlsplit(self._base_url or ORIGINAL).hostname or ""
+        return f".{host}".endswith(ORIGINALS)
 
     def _key(self) -> str:
         return self._api_key or os.environ.get("OPENAI_API_KEY") or ("none" if self._base_url else "")

@@ -9,6 +9,7 @@ from torpor.core.errors import ModelRefused
 from torpor.core.messages import Call, File, Image, Part, Text
 from torpor.core.request import INJECTED, InjectedItem, InputItem, Request
 from torpor.core.turn import arguments_of
+from torpor.models.pictures import size_of
 
 NOTHING = "(no output)"
 """Stands for a result without any text; providers refuse an empty one."""
@@ -20,13 +21,14 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Limits:
-    """Which images one model takes: none at all, or those up to a size in bytes."""
+    """Which images one model takes: none at all, or those up to a size in bytes and pixels (0: any)."""
 
-    __slots__ = ("image_bytes", "images")
+    __slots__ = ("image_bytes", "images", "side")
 
-    def __init__(self, images: bool, image_bytes: int) -> None:
+    def __init__(self, images: bool, image_bytes: int, side: int = 0) -> None:
         self.images = images
         self.image_bytes = image_bytes
+        self.side = side
 
     def refusal(self, image: Image) -> str:
         """Why an image cannot be sent, or nothing."""
@@ -38,7 +40,13 @@ class Limits:
             return "its type is not accepted"
         if len(image.data) * 3 // 4 > self.image_bytes:
             return f"larger than {self.image_bytes} bytes"
-        return ""
+        return self._too_long(image)
+
+    def _too_long(self, image: Image) -> str:
+        size = size_of(image) if self.side else None
+        if size is None or max(size) <= self.side:
+            return ""
+        return f"{size[0]} x {size[1]} pixels, at most {self.side} are taken"
 
     def show(self, part: Part) -> Image | str:
         """A part as it is sent: words, or an image that is allowed."""
