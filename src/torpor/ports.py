@@ -98,7 +98,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     outbox: tuple[OutboxRow, ...]
     """Due effects that nobody has claimed, or whose claim ran out."""
     next_due: float
-    """When the next signal or effect of this thread becomes due; 0: none is waiting."""
+    """When the next signal of this thread, or effect that nobody holds, becomes due; 0: none is waiting."""
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,8 +136,8 @@ class Store(Protocol):
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         """What a slice needs, as of one instant. ``Refused`` if there is no such thread.
 
-        History is left out if the thread is still at version ``known``. Signals that are not due, effects
-        that are not, and claims that have not run out yet make up ``next_due``.
+        History is left out if the thread is still at version ``known``. Signals and free effects that are
+        not due yet make up ``next_due``; a claim that runs out unrenewed is found by ``stranded``.
         """
 
     async def commit(self, commit: Commit) -> Version:

@@ -165,7 +165,7 @@ class MemoryStore(_MemorySide):
         for waiting in rows.outbox.values():
             if waiting.due <= now:
                 outbox.append(waiting.row())
-            else:
+            elif waiting.claimed_until <= now:
                 next_due = min(next_due or waiting.due, waiting.due)
         more = len(due) > limit
         signals = tuple(due[:limit] if more else due)

@@ -52,14 +52,14 @@ def _messages(connection: sqlite3.Connection, sql: str, given: tuple[int, ...]) 
 
 
 def _outbox(connection: sqlite3.Connection, number: int, now: float) -> tuple[tuple[OutboxRow, ...], float]:
-    """Effects to be taken, and when the next one may be."""
+    """Effects to be taken, and when the next one that nobody holds may be."""
     due, later = [], 0.0
-    for values in connection.execute(_OF_THREAD, (number,)).fetchall():
-        at = max(values[2], values[3])
-        if at <= now:
+    for values in connection.execute(_OF_THREAD, (number, now)).fetchall():
+        not_before = values[2]
+        if not_before <= now:
             due.append(outbox_row(values))
         else:
-            later = min(later or at, at)
+            later = min(later or not_before, not_before)
     return tuple(due), later
 
 

@@ -4,7 +4,8 @@ VALUES (?, ?, ?, 0, ?, ?, ?, ?)
 ON CONFLICT (thread, id) DO NOTHING
 
 -- name: of_thread
-SELECT body, attempt, not_before, claimed_until FROM outbox WHERE thread = ? ORDER BY number
+SELECT body, attempt, not_before, claimed_until FROM outbox
+WHERE thread = ? AND claimed_until <= ? ORDER BY number
 
 -- name: claim
 UPDATE outbox SET
