@@ -61,6 +61,10 @@ class Observer(LocalLive):
         """Always: the cost of events is part of the work."""
         return True
 
+    def streamed(self, thread: str, chunk: AnyChunk) -> None:  # noqa: ARG002
+        """Count it."""
+        self.events += 1
+
     def publish(self, thread: str, event: LiveEvent) -> None:  # noqa: ARG002
         """Count it."""
         self.events += 1

@@ -5,13 +5,12 @@ from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 from torpor.core.answer import Asked, Inline, answer, answer_cut, finish_turn, settle_inline
-from torpor.core.chunks import AnyChunk, CallStart, ReasoningDelta, Stop, TextDelta
+from torpor.core.chunks import Stop
 from torpor.core.errors import Broken, Conflict, TorporError, Unavailable
 from torpor.core.messages import Result, Text
 from torpor.core.prompt import request
 from torpor.core.request import Attempt, Request
 from torpor.core.turn import Gathering
-from torpor.ports import LiveEvent
 from torpor.runtime.roster import CallContext
 from torpor.runtime.state import Completion, Running, Slice
 
@@ -68,29 +67,21 @@ def _forgive(running: Running) -> None:
 
 
 async def _stream(slice: Slice, question: Request, attempt: Attempt, gathering: Gathering) -> None:
-    live, thread = slice.kit.live, slice.step.thread
+    thread = slice.step.thread
     stream = slice.member.model.stream(question, attempt)
+    add, streamed = gathering.add, slice.kit.live.streamed
+    first = True
     try:
         async for chunk in stream:
-            if not gathering.begun:
+            if first:
                 slice.record["first_byte"] = slice.kit.clock.now()
-            gathering.add(chunk)
-            if live.watched(thread):
-                _publish(slice, chunk)
+                first = False
+            add(chunk)
+            streamed(thread, chunk)
     finally:
         close = getattr(stream, "aclose", None)
         if close is not None:
             await cast("AsyncGenerator[Any, None]", stream).aclose()
-
-
-def _publish(slice: Slice, chunk: AnyChunk) -> None:
-    kind = _KINDS.get(type(chunk))
-    if kind is not None:
-        text = chunk.name if isinstance(chunk, CallStart) else getattr(chunk, "text", "")
-        slice.kit.live.publish(slice.step.thread, LiveEvent(kind, text))
-
-
-_KINDS: dict[type[AnyChunk], str] = {TextDelta: "text", ReasoningDelta: "reasoning", CallStart: "call"}
 
 
 def _question(slice: Slice) -> Request:

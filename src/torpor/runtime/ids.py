@@ -2,18 +2,19 @@
 
 from random import Random, SystemRandom
 
-ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
-
 
 class Ids:
-    """Mints ids of letters and digits. Seeded for simulations; otherwise seeded by the system."""
+    """Mints ids of hexadecimal digits: four random bits each, all from one call.
+
+    Seeded for simulations; otherwise seeded by the system.
+    """
 
     def __init__(self, random: Random | None = None) -> None:
         self._random = random or Random(SystemRandom().getrandbits(128))
 
     def text(self, length: int) -> str:
-        """``length`` random characters."""
-        return "".join(self._random.choices(ALPHABET, k=length))
+        """``length`` random digits."""
+        return f"{self._random.getrandbits(4 * length):0{length}x}"
 
     def hex(self, length: int) -> str:
         """``length`` random hexadecimal digits."""

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 
+from torpor.core.chunks import AnyChunk, CallStart, ReasoningDelta, TextDelta
 from torpor.core.messages import Text
 from torpor.core.turn import Gathering
 from torpor.ports import LiveEvent
@@ -22,6 +23,13 @@ class LocalLive:
         """Tell whoever watches; never waits, never fails."""
         for watcher in self._watchers.get(thread, ()):
             watcher.put(event)
+
+    def streamed(self, thread: str, chunk: AnyChunk) -> None:
+        """A running completion has brought a chunk."""
+        watchers = self._watchers.get(thread)
+        if watchers is not None and (event := _event(chunk)) is not None:
+            for watcher in watchers:
+                watcher.put(event)
 
     def watched(self, thread: str) -> bool:
         """Whether anybody watches the thread here."""
@@ -60,6 +68,16 @@ class LocalLive:
         watchers.remove(watcher)
         if not watchers:
             del self._watchers[thread]
+
+
+def _event(chunk: AnyChunk) -> LiveEvent | None:
+    if isinstance(chunk, TextDelta):
+        return LiveEvent("text", chunk.text)
+    if isinstance(chunk, ReasoningDelta):
+        return LiveEvent("reasoning", chunk.text)
+    if isinstance(chunk, CallStart):
+        return LiveEvent("call", chunk.name)
+    return None
 
 
 class _Watcher:

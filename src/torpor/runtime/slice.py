@@ -9,7 +9,7 @@ import msgspec
 from torpor.core.absorb import absorb
 from torpor.core.codec import SHAPE, encode
 from torpor.core.errors import Conflict, TorporError, Unavailable
-from torpor.core.messages import Born, Noted, Parked, Turn
+from torpor.core.messages import Born, Noted, Parked
 from torpor.core.plan import Complete, Exceeded, owes_now, plan
 from torpor.core.record import SliceRecord
 from torpor.core.retry import Again, Park, after_failure
@@ -120,10 +120,11 @@ async def _commit(slice: Slice, why: str) -> Outcome:
     step, kit, snapshot = slice.step, slice.kit, slice.snapshot
     yielded = why or _yielded(step)
     if step.messages or step.outcomes or step.effects:
-        version = await _write(slice, yielded)
-        row = msgspec.structs.replace(snapshot.row, version=version)
-        _keep(slice, version)
+        messages = _messages(slice)
+        version = await _write(slice, messages, yielded)
+        _keep(slice, version, messages)
         if step.effects:
+            row = msgspec.structs.replace(snapshot.row, version=version)
             held = [OutboxRow(effect, 1) for effect in step.effects]
             kit.dispatch.start(row, held)
         if kit.live.watched(step.thread):
@@ -142,13 +143,18 @@ def _yielded(step: Step) -> str:
 def _next_look(slice: Slice, yielded: str) -> float:
     if slice.snapshot.more or yielded == "owed":
         return slice.snapshot.now
+    if not slice.step.timers:
+        return slice.snapshot.next_due
     return _soonest(slice.snapshot.next_due, *(timer.due for timer in slice.step.timers))
 
 
-async def _write(slice: Slice, yielded: str) -> Version:
-    step, kit, row = slice.step, slice.kit, slice.snapshot.row
+def _messages(slice: Slice) -> tuple[StoredMessage, ...]:
     first = slice.warm.head.length + 1
-    messages = tuple(StoredMessage(first + i, encode(message)) for i, message in enumerate(step.messages))
+    return tuple([StoredMessage(i, encode(message)) for i, message in enumerate(slice.step.messages, first)])
+
+
+async def _write(slice: Slice, messages: tuple[StoredMessage, ...], yielded: str) -> Version:
+    step, kit, row = slice.step, slice.kit, slice.snapshot.row
     effects = tuple(step.effects)
     return await kit.store.commit(
         Commit(
@@ -170,7 +176,7 @@ async def _write(slice: Slice, yielded: str) -> Version:
 def _row(slice: Slice) -> Row:
     step, row = slice.step, slice.snapshot.row
     head = step.head
-    answered = any(isinstance(message, Turn) for message in step.messages)
+    answered = head.ordinal > slice.warm.head.ordinal
     fresh = answered or head.state != "open" or any(isinstance(s, Nudged) for s in slice.snapshot.signals)
     return msgspec.structs.replace(
         row,
@@ -186,7 +192,7 @@ def _row(slice: Slice) -> Row:
     )
 
 
-def _keep(slice: Slice, version: Version) -> None:
+def _keep(slice: Slice, version: Version, messages: tuple[StoredMessage, ...]) -> None:
     """Remember the thread as committed, so that its next slice here decodes nothing."""
     step = slice.step
     projection = slice.projection
@@ -194,14 +200,8 @@ def _keep(slice: Slice, version: Version) -> None:
         projection = slice.warm.projection.fork()
     for message in step.messages[projection.position - slice.warm.head.length :]:
         projection.add(message)
-    grown = slice.warm.size + sum(_weight(message) for message in step.messages)
+    grown = slice.warm.size + sum([200 + len(message.body) for message in messages])
     slice.kit.hot.put(step.thread, Warm(version, step.head, projection, grown))
-
-
-def _weight(message: object) -> int:
-    """About the bytes a message stands for, without encoding it again."""
-    parts = getattr(message, "parts", ())
-    return 200 + sum(len(getattr(part, "text", "")) + len(getattr(part, "data", "")) for part in parts)
 
 
 def _record(slice: Slice, yielded: str) -> SliceRecord:
