@@ -282,6 +282,10 @@ class Played:
         projection.show()
         return [line(item) for item in request(self.definition, projection, self.fixed).since_turn]
 
+    def last_results(self) -> list[Result]:
+        """The results that the last slice added."""
+        return [message for message in self.last.messages if isinstance(message, Result)] if self.last else []
+
     def results(self) -> dict[str, str]:
         """The results that stand in the history, by call: the cause, or the text of a tool's own."""
         return {result.call: result.cause or text_of(result.parts) for result in self.all(Result)}

@@ -139,7 +139,7 @@ def _opened(call: Call, position: int, at: float) -> OpenCall:
 def shortened(arguments: str, invalid: bool = False, limit: int = ARGUMENTS_KEPT) -> str:
     """Arguments as JSON text of an object, cut to a marked beginning where long or no object."""
     if invalid or len(arguments) > limit:
-        cut = {"beginning": arguments[:limit], "characters": len(arguments)}
+        cut = {"beginning": arguments[:limit].replace("\0", "\ufffd"), "characters": len(arguments)}
         return msgspec.json.encode(cut).decode()
     return arguments
 
