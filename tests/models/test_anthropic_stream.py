@@ -299,3 +299,13 @@ async def test_a_connection_is_used_again() -> None:
         await model.close()
         await model.close()
     assert replay.connections == 1
+
+
+async def test_events_with_fields_missing_are_lived_with() -> None:
+    kinds = ["message_start", "content_block_start", "content_block_delta", "content_block_stop"]
+    bare = [typed(kind) for kind in kinds]
+    odd = [
+        event(json.dumps({"type": kinds[1], "index": "x", "content_block": {"type": "tool_use"}}), kinds[1])
+    ]
+    with pytest.raises(Unavailable):
+        await chunks_of(Reply([*bare, *odd, typed("message_delta")]))

@@ -217,3 +217,7 @@ async def test_what_is_no_reply(piece: object) -> None:
 
 def test_pieces_compare() -> None:
     assert say("a") == Say("a")
+
+
+async def test_one_text_is_a_script_of_one_reply() -> None:
+    assert text_in(await reply(ScriptedModel("Hello there"))) == "Hello there"

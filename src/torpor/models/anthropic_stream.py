@@ -29,6 +29,7 @@ STOPS = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
 }
+DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
@@ -65,7 +66,7 @@ class _Block:
         if self.kind == "thinking":
             yield ReasoningDone(opaque=self.opaque, origin=SIGNED)
         elif self.kind == "redacted_thinking":
-            yield ReasoningDone(opaque=getattr(self.start, "data", ""), origin=REDACTED)
+            yield ReasoningDone(opaque=_words(self.start, "data"), origin=REDACTED)
         elif self.kind == "tool_use" and not self.text:
             given = getattr(self.start, "input", None)
             yield CallDelta(index=self.call, text=dumps(given) if isinstance(given, dict) and given else "{}")
@@ -94,11 +95,11 @@ class AnthropicReader:
         elif kind == "content_block_start":
             yield from self._start(event)
         elif kind == "content_block_stop":
-            block = self._blocks.pop(event.index, None)
+            block = self._blocks.pop(_index(event), None)
             if block is not None:
                 yield from block.done()
         elif kind == "message_start":
-            self._note(event.message)
+            self._note(getattr(event, "message", None))
         elif kind == "message_delta":
             self._stop(event)
 
@@ -114,29 +115,25 @@ class AnthropicReader:
         )
 
     def _start(self, event: Any) -> Iterator[AnyChunk]:
-        start = event.content_block
-        kind = getattr(start, "type", "")
-        block = self._blocks[event.index] = _Block(kind, start, self._calls)
+        start = getattr(event, "content_block", None)
+        kind = _words(start, "type")
+        block = self._blocks[_index(event)] = _Block(kind, start, self._calls)
         if kind == "tool_use":
             self._calls += 1
-            yield CallStart(index=block.call, name=start.name, provider_id=start.id)
+            yield CallStart(block.call, _words(start, "name"), _words(start, "id"))
         elif kind in {"text", "thinking"}:
-            yield from block.delta(getattr(start, kind, "") or "")
+            yield from block.delta(_words(start, kind))
 
     def _delta(self, event: Any) -> Iterator[AnyChunk]:
-        block = self._blocks.get(event.index)
+        block = self._blocks.get(_index(event))
         if block is None:
             return
-        delta = event.delta
-        kind = getattr(delta, "type", "")
+        delta = getattr(event, "delta", None)
+        kind = _words(delta, "type")
         if kind == "signature_delta":
-            block.opaque += delta.signature
-        elif kind == "text_delta":
-            yield from block.delta(delta.text)
-        elif kind == "thinking_delta":
-            yield from block.delta(delta.thinking)
-        elif kind == "input_json_delta":
-            yield from block.delta(delta.partial_json)
+            block.opaque += _words(delta, "signature")
+        elif kind in DELTAS:
+            yield from block.delta(_words(delta, DELTAS[kind]))
 
     def _note(self, message: Any) -> None:
         self._keep_id(getattr(message, "id", None))
@@ -145,9 +142,9 @@ class AnthropicReader:
 
     def _stop(self, event: Any) -> None:
         self._count(getattr(event, "usage", None))
-        reason = getattr(event.delta, "stop_reason", None)
+        reason = _words(getattr(event, "delta", None), "stop_reason")
         if reason:
-            self._reason, self.ended = str(reason), True
+            self._reason, self.ended = reason, True
 
     def _keep_id(self, value: object) -> None:
         if isinstance(value, str) and value and value not in self._ids:
@@ -178,3 +175,14 @@ class AnthropicReader:
             output=output - reasoning,
             reasoning=reasoning,
         )
+
+
+def _words(holder: object, name: str) -> str:
+    """A field that should be text; empty if it is missing or something else."""
+    value = getattr(holder, name, None)
+    return value if isinstance(value, str) else ""
+
+
+def _index(event: object) -> int:
+    value = getattr(event, "index", None)
+    return value if isinstance(value, int) else -1

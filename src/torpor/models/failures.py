@@ -44,7 +44,7 @@ PASSING = frozenset({408, 409, 425, 429})
 KIND_BY_STATUS = {401: "auth", 402: "quota", 403: "auth", 413: "context"}
 
 LONGEST_WAIT = 366 * 86400.0
-_SECRET = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][\w*.-]{6,}")
+_SECRET = re.compile(r"\b(?:(?:sk|pk|key)[-_][\w*.-]{6,}|Bearer \S+)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _LONGEST = 300
 

@@ -174,7 +174,7 @@ class ScriptedModel:
     ) -> None:
         self.name = name
         self.requests: deque[Request] = deque(maxlen=remember)
-        self._script = script
+        self._script: Script = [script] if isinstance(script, str) else script
         self._loop = loop
         self._chunk = chunk
         self._usage = usage
