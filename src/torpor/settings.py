@@ -42,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The file with the API token; empty: beside the store's file, its name with ``.token`` added."""
     lease: float = 15.0
     """Seconds for which a worker holds a thread before it renews."""
+    claim: float = 30.0
+    """Seconds for which a process holds an effect before it renews."""
     body_limit: int = 16 * 1024 * 1024
     """Bytes of one request's body that the API takes."""
     log_level: str = "info"
@@ -53,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _check_public(self.public_url)
         _check_number("workers", self.workers, 0, 1_024)
         _check_number("lease", self.lease, 1.0, 3_600.0)
+        _check_number("claim", self.claim, 1.0, 3_600.0)
         _check_number("body_limit", self.body_limit, 1_024, 1 << 30)
         _check_choice("log_level", self.log_level, LEVELS)
         for ref in self.agents:

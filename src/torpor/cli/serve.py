@@ -36,7 +36,7 @@ async def _serve(settings: "Settings") -> int:
 
     log_to_stderr(settings.log_level)
     async with contextlib.AsyncExitStack() as stack:
-        parts = await stack.enter_async_context(open_parts(settings))
+        parts = await stack.enter_async_context(open_parts(settings, claim=settings.claim))
         app = build(
             parts.threads,
             parts.callbacks,

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from torpor.settings import Settings
     from torpor.wiring import Parts
 
-SOON = 45.0
-"""With ``--until-idle``: work within so many seconds is waited for. The lease and the claims of a worker that
-was killed run out within that time, so that what it left is done."""
-
 
 def worker(
     agents: AgentRefs = None,
@@ -26,11 +22,15 @@ def worker(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when there is nothing to do now or soon.")
     ] = False,
-    soon: Annotated[float, typer.Option(min=0.0, help="What --until-idle calls soon, in seconds.")] = SOON,
+    soon: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Seconds that are soon; by default what a killed worker holds work for."),
+    ] = None,
 ) -> None:
     """Run the agents, and nothing else."""
     settings = with_agents(settings_of(config, store, workers=workers, agents=agents or None))
-    run(_worker(settings, soon if until_idle else None))
+    held = settings.lease + settings.claim
+    run(_worker(settings, (held if soon is None else soon) if until_idle else None))
 
 
 async def _worker(settings: "Settings", soon: float | None) -> int:
@@ -40,7 +40,7 @@ async def _worker(settings: "Settings", soon: float | None) -> int:
     from torpor.wiring import open_parts
 
     log_to_stderr(settings.log_level)
-    async with open_parts(settings) as parts:
+    async with open_parts(settings, claim=settings.claim) as parts:
         need_agents(parts)
         await sweep(parts.store, parts.queue)
         async with working(parts, max(1, settings.workers)) as running:

@@ -12,14 +12,27 @@ from torpor.core.errors import Refused
 
 GOODBYE = 5
 """Seconds that open requests are given when the server stops."""
+TICK = 1.0
+"""Seconds after which the Date header of answers is renewed."""
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to whoever runs it, and says when it is ready."""
+    """Leaves signals to whoever runs it, says when it is ready, and ends when told rather than at a tick."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """Take no more connections, and let ``serve`` return once the open ones are done."""
+        self.should_exit = True
+        self._ending.set()
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), TICK)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -49,7 +62,7 @@ async def listening(app: Starlette, listen: str) -> AsyncIterator[str]:
     finally:
         ready.cancel()
         app.state.streams.end()
-        server.should_exit = True
+        server.end()
         await serving
         listener.close()
 
