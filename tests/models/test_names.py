@@ -58,3 +58,23 @@ def test_no_sdk_is_imported_before_a_model_is_asked() -> None:
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"
+
+
+def test_the_first_streams_of_a_process_may_start_together() -> None:
+    program = (
+        "import asyncio\n"
+        "from torpor.core.errors import Unavailable\n"
+        "from torpor.models import OpenAI\n"
+        "from torpor.testing.model_contract import ASKED, Attempt\n"
+        "async def ask(model):\n"
+        "    try:\n"
+        "        async for _ in model.stream(ASKED, Attempt('t', 0)): pass\n"
+        "    except Unavailable:\n"
+        "        return 'unavailable'\n"
+        "async def main():\n"
+        "    model = OpenAI('m', base_url='http://127.0.0.1:9')\n"
+        "    print(set(await asyncio.gather(*(ask(model) for _ in range(5)))))\n"
+        "asyncio.run(main())\n"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert out.stdout == "{'unavailable'}\n"

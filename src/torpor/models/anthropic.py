@@ -15,7 +15,6 @@ from torpor.models.sdk import Clients, Reason, loaded, relay, require
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream
-    from anthropic.types import RawMessageStreamEvent
 
 OWN_FIELDS = frozenset({"messages", "model", "stream", "system", "tools"})
 
@@ -78,7 +77,7 @@ class Anthropic:
 
     async def stream(self, request: Request, attempt: Attempt) -> AsyncGenerator[AnyChunk, None]:
         """One completion, asked for once; see the ``Model`` port."""
-        sdk = await loaded("anthropic", "anthropic.types")
+        sdk = await loaded("anthropic")
         reason = Reason(sdk, self.name, self._key())
         body = self.wire_bytes(request)
         answer = relay(self._open(body, reason), AnthropicReader(), reason, attempt.seconds)
@@ -162,9 +161,8 @@ class Anthropic:
             timeout=httpx2.Timeout(self._silence, connect=self._connect),
         )
 
-    async def _open(self, body: bytes, reason: Reason) -> "AsyncStream[RawMessageStreamEvent]":
+    async def _open(self, body: bytes, reason: Reason) -> "AsyncStream[object]":
         from anthropic import AnthropicError, AsyncStream
-        from anthropic.types import Message, RawMessageStreamEvent
 
         try:
             client = self._clients.here(self._client)
@@ -174,10 +172,10 @@ class Anthropic:
             raise ModelRefused(f"{self.name}: no API key; set ANTHROPIC_API_KEY", kind="auth")
         return await client.post(
             "/v1/messages",
-            cast_to=Message,
+            cast_to=object,
             content=body,
             stream=True,
-            stream_cls=AsyncStream[RawMessageStreamEvent],
+            stream_cls=AsyncStream[object],
         )
 
 

@@ -13,6 +13,7 @@ from torpor.core.chunks import (
     TextDelta,
 )
 from torpor.core.messages import Usage
+from torpor.models.fields import field, number, words
 from torpor.models.rendering import dumps
 from torpor.models.surrogates import Mender
 
@@ -66,9 +67,9 @@ class _Block:
         if self.kind == "thinking":
             yield ReasoningDone(opaque=self.opaque, origin=SIGNED)
         elif self.kind == "redacted_thinking":
-            yield ReasoningDone(opaque=_words(self.start, "data"), origin=REDACTED)
+            yield ReasoningDone(opaque=words(self.start, "data"), origin=REDACTED)
         elif self.kind == "tool_use" and not self.text:
-            given = getattr(self.start, "input", None)
+            given = field(self.start, "input")
             yield CallDelta(index=self.call, text=dumps(given) if isinstance(given, dict) and given else "{}")
 
 
@@ -86,10 +87,10 @@ class AnthropicReader:
         self._calls = 0
 
     def head(self, headers: Mapping[str, str]) -> None:
-        self._keep_id(headers.get("request-id"))
+        self._keep_id(headers.get("request-id", ""))
 
     def read(self, event: Any) -> Iterator[AnyChunk]:
-        kind = getattr(event, "type", "")
+        kind = words(event, "type")
         if kind == "content_block_delta":
             yield from self._delta(event)
         elif kind == "content_block_start":
@@ -99,7 +100,7 @@ class AnthropicReader:
             if block is not None:
                 yield from block.done()
         elif kind == "message_start":
-            self._note(getattr(event, "message", None))
+            self._note(field(event, "message"))
         elif kind == "message_delta":
             self._stop(event)
 
@@ -115,52 +116,51 @@ class AnthropicReader:
         )
 
     def _start(self, event: Any) -> Iterator[AnyChunk]:
-        start = getattr(event, "content_block", None)
-        kind = _words(start, "type")
+        start = field(event, "content_block")
+        kind = words(start, "type")
         block = self._blocks[_index(event)] = _Block(kind, start, self._calls)
         if kind == "tool_use":
             self._calls += 1
-            yield CallStart(block.call, _words(start, "name"), _words(start, "id"))
+            yield CallStart(block.call, words(start, "name"), words(start, "id"))
         elif kind in {"text", "thinking"}:
-            yield from block.delta(_words(start, kind))
+            yield from block.delta(words(start, kind))
 
     def _delta(self, event: Any) -> Iterator[AnyChunk]:
         block = self._blocks.get(_index(event))
         if block is None:
             return
-        delta = getattr(event, "delta", None)
-        kind = _words(delta, "type")
+        delta = field(event, "delta")
+        kind = words(delta, "type")
         if kind == "signature_delta":
-            block.opaque += _words(delta, "signature")
+            block.opaque += words(delta, "signature")
         elif kind in DELTAS:
-            yield from block.delta(_words(delta, DELTAS[kind]))
+            yield from block.delta(words(delta, DELTAS[kind]))
 
     def _note(self, message: Any) -> None:
-        self._keep_id(getattr(message, "id", None))
-        self._model = getattr(message, "model", None) or ""
-        self._count(getattr(message, "usage", None))
+        self._keep_id(words(message, "id"))
+        self._model = words(message, "model")
+        self._count(field(message, "usage"))
 
     def _stop(self, event: Any) -> None:
-        self._count(getattr(event, "usage", None))
-        reason = _words(getattr(event, "delta", None), "stop_reason")
+        self._count(field(event, "usage"))
+        reason = words(field(event, "delta"), "stop_reason")
         if reason:
             self._reason, self.ended = reason, True
 
-    def _keep_id(self, value: object) -> None:
-        if isinstance(value, str) and value and value not in self._ids:
+    def _keep_id(self, value: str) -> None:
+        if value and value not in self._ids:
             self._ids.append(value)
 
     def _count(self, usage: Any) -> None:
         """Counts are cumulative: a later one replaces an earlier one."""
         for name in COUNTS:
-            value = getattr(usage, name, None)
-            if isinstance(value, int):
+            value = number(usage, name)
+            if value is not None:
                 self._counts[name] = value
-        details = getattr(usage, "output_tokens_details", None)
-        thinking = getattr(details, "thinking_tokens", None)
-        if isinstance(thinking, int):
+        thinking = number(field(usage, "output_tokens_details"), "thinking_tokens")
+        if thinking is not None:
             self._counts["thinking_tokens"] = thinking
-        self._product = getattr(usage, "service_tier", None) or self._product
+        self._product = words(usage, "service_tier") or self._product
 
     def _usage(self) -> Usage | None:
         counts = self._counts
@@ -177,12 +177,6 @@ class AnthropicReader:
         )
 
 
-def _words(holder: object, name: str) -> str:
-    """A field that should be text; empty if it is missing or something else."""
-    value = getattr(holder, name, None)
-    return value if isinstance(value, str) else ""
-
-
 def _index(event: object) -> int:
-    value = getattr(event, "index", None)
-    return value if isinstance(value, int) else -1
+    index = number(event, "index")
+    return -1 if index is None else index

@@ -35,7 +35,6 @@ from torpor.models.sdk import Clients, Reason, loaded, relay, require
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
-    from openai.types.chat import ChatCompletionChunk
 
 ORIGINAL = "https://api.openai.com/v1"
 ORIGINALS = (".openai.com", ".openai.azure.com")
@@ -79,7 +78,7 @@ class OpenAI:
 
     async def stream(self, request: Request, attempt: Attempt) -> AsyncGenerator[AnyChunk, None]:
         """One completion, asked for once; see the ``Model`` port."""
-        sdk = await loaded("openai", "openai.types.chat")
+        sdk = await loaded("openai")
         reason = Reason(sdk, self.name, self._key())
         body = self.wire_bytes(request)
         answer = relay(self._open(body, reason), OpenAIReader(self._origin), reason, attempt.seconds)
@@ -140,9 +139,8 @@ class OpenAI:
             timeout=httpx2.Timeout(self._silence, connect=self._connect),
         )
 
-    async def _open(self, body: bytes, reason: Reason) -> "AsyncStream[ChatCompletionChunk]":
+    async def _open(self, body: bytes, reason: Reason) -> "AsyncStream[object]":
         from openai import AsyncStream, OpenAIError
-        from openai.types.chat import ChatCompletionChunk
 
         try:
             client = self._clients.here(self._client)
@@ -150,11 +148,11 @@ class OpenAI:
             raise reason.unusable(error) from None
         return await client.post(
             "/chat/completions",
-            cast_to=ChatCompletionChunk,
+            cast_to=object,
             content=body,
             options={"security": {"bearer_auth": True}},
             stream=True,
-            stream_cls=AsyncStream[ChatCompletionChunk],
+            stream_cls=AsyncStream[object],
         )
 
     def _messages(self, request: Request) -> list[Message]:

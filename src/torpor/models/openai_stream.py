@@ -14,6 +14,7 @@ from torpor.core.chunks import (
     TextDelta,
 )
 from torpor.core.messages import Usage
+from torpor.models.fields import each, field, number, words
 from torpor.models.rendering import dumps
 from torpor.models.surrogates import Mender
 
@@ -25,6 +26,7 @@ STOPS = {
     "content_filter": "refusal",
 }
 PRODUCTS = {"default": "standard"}
+MOST_IDS = 4
 
 
 class _Growing:
@@ -85,19 +87,17 @@ class OpenAIReader:
         self._thoughts = Mender()
 
     def head(self, headers: Mapping[str, str]) -> None:
-        self._keep_id(headers.get("x-request-id"))
+        self._keep_id(headers.get("x-request-id", ""))
 
     def read(self, event: Any) -> Iterator[AnyChunk]:
         self._note(event)
-        for choice in getattr(event, "choices", None) or ():
-            if getattr(choice, "index", 0):
+        for choice in each(event, "choices"):
+            if field(choice, "index"):
                 continue
-            delta = getattr(choice, "delta", None)
-            if delta is not None:
+            if delta := field(choice, "delta"):
                 yield from self._delta(delta)
-            reason = getattr(choice, "finish_reason", None)
-            if reason:
-                self._reason, self.ended = str(reason), True
+            if reason := words(choice, "finish_reason"):
+                self._reason, self.ended = reason, True
 
     def finish(self) -> Iterator[AnyChunk]:
         yield from self._close_thinking()
@@ -123,32 +123,30 @@ class OpenAIReader:
         return reason
 
     def _note(self, event: Any) -> None:
-        self._keep_id(getattr(event, "id", None))
-        self._model = getattr(event, "model", None) or self._model
-        tier = getattr(event, "service_tier", None)
-        if tier:
+        self._keep_id(words(event, "id"))
+        self._model = words(event, "model") or self._model
+        if tier := words(event, "service_tier"):
             self._product = PRODUCTS.get(tier, tier)
-        usage = getattr(event, "usage", None)
-        if usage is not None:
+        if usage := field(event, "usage"):
             self._usage = usage_of(usage)
 
-    def _keep_id(self, value: object) -> None:
-        if isinstance(value, str) and value and value not in self._ids and len(self._ids) < 4:
+    def _keep_id(self, value: str) -> None:
+        if value and value not in self._ids and len(self._ids) < MOST_IDS:
             self._ids.append(value)
 
     def _delta(self, delta: Any) -> Iterator[AnyChunk]:
-        thought = _text(getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None))
+        thought = _text(field(delta, "reasoning_content") or field(delta, "reasoning"))
         if thought and (whole := self._thoughts.feed(thought)):
             self._thinking = True
             yield ReasoningDelta(whole)
-        refusal = _text(getattr(delta, "refusal", None))
+        refusal = words(delta, "refusal")
         self._refused = self._refused or bool(refusal)
-        words = _text(getattr(delta, "content", None)) + refusal
-        if words:
+        said = _text(field(delta, "content")) + refusal
+        if said:
             yield from self._close_thinking()
-            if whole := self._words.feed(words):
+            if whole := self._words.feed(said):
                 yield TextDelta(whole)
-        for piece in getattr(delta, "tool_calls", None) or ():
+        for piece in each(delta, "tool_calls"):
             yield from self._close_thinking()
             yield from self._call(piece)
 
@@ -160,9 +158,9 @@ class OpenAIReader:
             yield ReasoningDone(origin=self._origin)
 
     def _call(self, piece: Any) -> Iterator[AnyChunk]:
-        function = getattr(piece, "function", None)
-        name = _text(getattr(function, "name", None))
-        text = _arguments(getattr(function, "arguments", None))
+        function = field(piece, "function")
+        name = words(function, "name")
+        text = _arguments(field(function, "arguments"))
         call = self._place(piece, name, text)
         call.name = call.name or name
         text = call.mender.feed(text)
@@ -175,9 +173,9 @@ class OpenAIReader:
 
     def _place(self, piece: Any, name: str, text: str) -> _Growing:
         """Which call a piece belongs to: by index, else by id, else the last one."""
-        identity = _text(getattr(piece, "id", None))
-        index = getattr(piece, "index", None)
-        key: int | str = index if isinstance(index, int) else identity
+        identity = words(piece, "id")
+        index = number(piece, "index")
+        key: int | str = identity if index is None else index
         current = self._places.get(key)
         if current is None and key == "" and self._calls:
             current = self._calls[-1]
@@ -188,7 +186,7 @@ class OpenAIReader:
 
     def _begin(self, piece: Any, identity: str) -> _Growing:
         call = _Growing(len(self._calls), identity)
-        extra = getattr(piece, "extra_content", None)
+        extra = field(piece, "extra_content")
         if isinstance(extra, dict):
             call.opaque = dumps({"origin": self._origin, "extra_content": extra})
         self._calls.append(call)
@@ -199,12 +197,8 @@ def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return "".join(part["text"] for part in value if isinstance(part, dict) and _is_words(part))
+        return "".join(words(part, "text") for part in value if words(part, "type") == "text")
     return ""
-
-
-def _is_words(part: dict[str, Any]) -> bool:
-    return part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
 def _arguments(value: object) -> str:
@@ -213,16 +207,16 @@ def _arguments(value: object) -> str:
 
 def usage_of(usage: Any) -> Usage | None:
     """Token counts by class, without overlap; None if the server sent none."""
-    prompt = _count(usage, "prompt_tokens")
-    answer = _count(usage, "completion_tokens")
+    prompt = number(usage, "prompt_tokens")
+    answer = number(usage, "completion_tokens")
     if prompt is None and answer is None:
         return None
     prompt, answer = prompt or 0, answer or 0
-    of_prompt = getattr(usage, "prompt_tokens_details", None)
-    read = _count(of_prompt, "cached_tokens") or 0
-    write = _count(of_prompt, "cache_write_tokens") or 0
-    reasoning = _count(getattr(usage, "completion_tokens_details", None), "reasoning_tokens") or 0
-    apart = reasoning > answer or _count(usage, "total_tokens") == prompt + answer + reasoning
+    of_prompt = field(usage, "prompt_tokens_details")
+    read = number(of_prompt, "cached_tokens") or 0
+    write = number(of_prompt, "cache_write_tokens") or 0
+    reasoning = number(field(usage, "completion_tokens_details"), "reasoning_tokens") or 0
+    apart = reasoning > answer or number(usage, "total_tokens") == prompt + answer + reasoning
     return Usage(
         input=max(prompt - read - write, 0),
         cache_read=read,
@@ -230,8 +224,3 @@ def usage_of(usage: Any) -> Usage | None:
         output=answer if apart else answer - reasoning,
         reasoning=reasoning,
     )
-
-
-def _count(holder: object, name: str) -> int | None:
-    value = getattr(holder, name, None)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

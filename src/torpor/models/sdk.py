@@ -1,7 +1,6 @@
 """What both official SDKs need: a check that they are there, one client a loop, one way to read a stream."""
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,6 +13,9 @@ from torpor.core.errors import ModelRefused, Refused, TorporError, Unavailable
 from torpor.models.failures import clean, error_of, facts_of
 
 C = TypeVar("C")
+END = object()
+
+_loaded: dict[str, ModuleType] = {}
 
 
 def require(package: str) -> None:
@@ -22,12 +24,11 @@ def require(package: str) -> None:
         raise Refused(f"the {package} SDK is not installed; run: pip install 'torpor[{package}]'")
 
 
-async def loaded(package: str, *modules: str) -> ModuleType:
-    """An SDK with these modules of it, imported aside the first time: it takes seconds."""
-    wanted = [package, *modules]
-    if any(name not in sys.modules for name in wanted):
-        await asyncio.to_thread(lambda: [import_module(name) for name in wanted])
-    return sys.modules[package]
+async def loaded(package: str) -> ModuleType:
+    """An SDK, imported aside the first time: it takes seconds. Several may ask at once."""
+    if package not in _loaded:
+        _loaded[package] = await asyncio.to_thread(import_module, package)
+    return _loaded[package]
 
 
 class Clients(WeakKeyDictionary[asyncio.AbstractEventLoop, C]):
@@ -47,7 +48,7 @@ class Clients(WeakKeyDictionary[asyncio.AbstractEventLoop, C]):
 
 
 class Reader(Protocol):
-    """Turns one provider's events into chunks."""
+    """Turns one provider's events, as decoded JSON, into chunks."""
 
     ended: bool
     """The provider has said why it stopped: the turn is whole, whatever happens to the connection."""
@@ -125,7 +126,7 @@ async def relay(
         async with asyncio.timeout_at(deadline):
             stream = await opening
         reader.head(stream.response.headers)
-        while (event := await _next(stream, deadline)) is not None:
+        while (event := await _next(stream, deadline)) is not END:
             for chunk in reader.read(event):
                 yield chunk
     except reason.known as error:
@@ -142,4 +143,4 @@ async def relay(
 
 async def _next(stream: Any, deadline: float | None) -> Any:
     async with asyncio.timeout_at(deadline):
-        return await anext(stream, None)
+        return await anext(stream, END)

@@ -1,0 +1,26 @@
+"""Fields of decoded JSON that somebody else made: what is missing or of another kind is nothing."""
+
+from typing import Any
+
+
+def field(holder: object, name: str) -> Any:
+    """A field of an object, or None."""
+    return holder.get(name) if isinstance(holder, dict) else None
+
+
+def words(holder: object, name: str) -> str:
+    """A field that should be text; empty if it is none."""
+    value = field(holder, name)
+    return value if isinstance(value, str) else ""
+
+
+def number(holder: object, name: str) -> int | None:
+    """A field that should be a whole number."""
+    value = field(holder, name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def each(holder: object, name: str) -> list[Any]:
+    """A field that should be a list; empty if it is none."""
+    value = field(holder, name)
+    return value if isinstance(value, list) else []
