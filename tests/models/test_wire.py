@@ -166,10 +166,10 @@ def test_openai_news_with_an_image() -> None:
 
 def test_openai_opaque_data_goes_home_only() -> None:
     """Case WIR-19."""
-    opaque = json.dumps({"origin": "http://one/v1", "extra_content": {"sig": 1}})
+    opaque = json.dumps({"origin": "one:8000", "extra_content": {"sig": 1}})
     turn = TurnItem((Call("c1", "f", opaque=opaque),))
     answers = results(ResultView("c1", "f", (Text("A"),)))
-    home = openai_messages(ASK, turn, answers, base_url="http://one/v1")[1]["tool_calls"][0]
+    home = openai_messages(ASK, turn, answers, base_url="http://me:secret@one:8000/v1")[1]["tool_calls"][0]
     away = openai_messages(ASK, turn, answers, base_url="http://two/v1")[1]["tool_calls"][0]
     assert home["extra_content"] == {"sig": 1}
     assert "extra_content" not in away

@@ -116,7 +116,8 @@ class OpenAI:
 
     @property
     def _origin(self) -> str:
-        return self._base_url or "openai"
+        """The server that opaque values belong to: its host and port, without a name or password."""
+        return urlsplit(self._base_url or ORIGINAL).netloc.rpartition("@")[2]
 
     @property
     def _is_original(self) -> bool:
