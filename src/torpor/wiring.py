@@ -15,7 +15,7 @@ from torpor.core.codec import decode_head
 from torpor.core.effects import Invoke
 from torpor.core.errors import Refused, Unavailable
 from torpor.crew import Joined
-from torpor.ports import Clock, Queue, Row, Side, Store
+from torpor.ports import Clock, Model, Queue, Row, Side, Store, Transport
 from torpor.queues.memory import MemoryQueue
 from torpor.queues.sqlite import SqliteQueue
 from torpor.runtime.dispatch import CLAIM_SECONDS, Dispatcher
@@ -47,7 +47,7 @@ class Backend(Store, Side, Protocol):
 class Messenger:
     """The way to tool servers for one call: endpoint, callback URL, body."""
 
-    def __init__(self, parts: "Parts", transport: HttpTransport) -> None:
+    def __init__(self, parts: "Parts", transport: Transport) -> None:
         self._parts = parts
         self._transport = transport
 
@@ -95,6 +95,7 @@ class Parts:
         synchronous: str = "FULL",
         ids: Ids | None = None,
         backends: "tuple[Backend, Queue] | None" = None,
+        transport: Transport | None = None,
     ) -> None:
         self.url = url
         self.agents = tuple(agents)
@@ -104,6 +105,7 @@ class Parts:
         self.live = LocalLive()
         self._claim = claim
         self._hot = hot
+        self._transport = transport
         self._stack = AsyncExitStack()
         store, queue = backends or _open_store(url, self.clock, lease, synchronous)
         self.store: Store = store
@@ -124,8 +126,9 @@ class Parts:
         members = [Joined(agent, self.side) for agent in self.agents]
         self.roster = Roster(members)
         rap = {url: server for member in members for url, server in member.rap.items()}
-        self.transport = HttpTransport(tuple(rap.values()))
+        self.transport: Transport = self._transport or HttpTransport(tuple(rap.values()))
         self._stack.push_async_callback(self.transport.close)
+        self._stack.push_async_callback(_let_go, [member.model for member in members])
         self.keys = await Keys.open(self.side)
         self.callbacks = Callbacks(self.store, self.side, self.keys, self.clock)
         self.threads = Threads(
@@ -133,7 +136,9 @@ class Parts:
         )
         messenger = Messenger(self, self.transport)
         self.equipment = Equipment(self.side, messenger)
-        self.dispatcher = Dispatcher(self.store, self.queue, self.roster, messenger, self.clock, self.ids)
+        self.dispatcher = Dispatcher(
+            self.store, self.queue, self.roster, messenger, self.clock, self.ids, self._claim
+        )
         self.kit = Kit(
             store=self.store,
             side=self.side,
@@ -163,7 +168,7 @@ class Parts:
         base = self.public_url or await self.address()
         if not base:
             raise Unavailable(
-                "No address for callbacks is known: start `torpor serve` on this store once, or set public_url."
+                "No address for callbacks is known: run `torpor serve` on this store once, or set public_url."
             )
         return f"{base.rstrip('/')}/callbacks/{self.keys.mint(thread, call)}"
 
@@ -176,7 +181,7 @@ class Parts:
         await self.side.put(ADDRESSES, "public", base.encode())
 
     async def endpoint(self, row: Row, server: str) -> str:
-        """The URL that takes invocations, from the manifest that the thread has recorded; empty: ask again."""
+        """The URL that takes invocations, by the manifest that the thread has recorded; empty: ask again."""
         current = await self.store.row(row.thread) or row
         hash = decode_head(current.head, current.shape).toolsets.get(server, "")
         known = known_manifest(hash)
@@ -213,6 +218,14 @@ def _load_agent(ref: str) -> Agent:
     if not isinstance(found, Agent):
         raise Refused(f"{ref!r} is a {type(found).__name__}, not an Agent.")
     return found
+
+
+async def _let_go(models: Sequence[Model]) -> None:
+    """Let models close the connections that they hold in this loop, if they hold any."""
+    for model in models:
+        close = getattr(model, "close", None)
+        if close is not None:
+            await close()
 
 
 def _open_store(

@@ -1,22 +1,31 @@
 """A whole runtime on a fake clock, in which a process can die before or after any durable action."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
 
+from tests.runtime.shown import Asked, Watched
 from torpor.agent import Agent
-from torpor.core.messages import Born, Call, Message, Noted, Result, Said, Turn, text_of
-from torpor.ports import Queue
+from torpor.core.codec import decode_message
+from torpor.core.effects import Effect
+from torpor.core.messages import Message, Noted, Text, Turn
+from torpor.ports import Commit, Model, Queue, Version
 from torpor.runtime.ids import Ids
-from torpor.runtime.sweep import sweep
+from torpor.runtime.sweep import EVERY, sweep
 from torpor.testing.clock import FakeClock
+from torpor.tools.server import ToolServer
 from torpor.wiring import Backend, Parts
 
 DURABLE = {
     "create", "post", "commit", "postpone", "claim", "delivered", "release", "note",
     "put_blob", "put", "put_new", "ring", "done", "retry", "next", "extend",
 }  # fmt: skip
+
+SERVER = "http://127.0.0.1:1"
+"""Where the tool server of these tests would be; nothing listens there."""
 
 
 class Crash(BaseException):
@@ -56,9 +65,10 @@ class Fate:
 class Mortal:
     """A backend as one process sees it."""
 
-    def __init__(self, backend: object, fate: Fate) -> None:
+    def __init__(self, backend: object, fate: Fate, world: "World") -> None:
         self._backend = backend
         self._fate = fate
+        self._world = world
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._backend, name)
@@ -66,37 +76,196 @@ class Mortal:
             return _nothing
         if name not in DURABLE:
             return value
+        action = {"commit": self._commit, "delivered": self._delivered}.get(name, value)
 
         async def mortal(*args: Any, **kwargs: Any) -> Any:
-            return await self._fate.pass_through(name, lambda: value(*args, **kwargs))
+            return await self._fate.pass_through(name, lambda: action(*args, **kwargs))
 
         return mortal
+
+    async def _commit(self, commit: Commit) -> Version:
+        version: Version = await cast(Any, self._backend).commit(commit)
+        await self._world.committed(commit)
+        return version
+
+    async def _delivered(self, thread: str, ids: Sequence[str]) -> None:
+        await cast(Any, self._backend).delivered(thread, ids)
+        self._world.delivered.update(ids)
 
 
 async def _nothing() -> None:
     return None
 
 
+@dataclass
+class Input:
+    """Something that comes from outside once ``when`` holds."""
+
+    when: "Callable[[World], bool]"
+    act: "Callable[[World], Awaitable[object]]"
+
+
+class Tools:
+    """A tool server that outlives processes and does each call once, however often it is handed over."""
+
+    def __init__(self, world: "World", answers: dict[str, str]) -> None:
+        self.world = world
+        self.answers = answers
+        """Tools that answer at once; the others when an input says so."""
+        self.done: list[str] = []
+        """Calls whose effect happened."""
+        self.handed_over = 0
+        self.cancelled: list[str] = []
+        self.closed: list[str] = []
+        self.tokens: dict[str, tuple[str, str]] = {}
+        """The last call of each tool, and the token of its callback URL."""
+
+    async def take(self, facts: dict[str, Any], key: str) -> None:
+        self.handed_over += 1
+        assert key == facts["call"]
+        self.tokens[facts["name"]] = (facts["call"], facts["callback"].rsplit("/", 1)[1])
+        if key not in self.done:
+            self.done.append(key)
+        if facts["name"] in self.answers:
+            await self.result(facts["name"], self.answers[facts["name"]])
+        await self.world.news()
+
+    async def result(self, name: str, text: str, *, subscription: bool = False) -> int:
+        return await self._send(name, type="tool_result", text=text, subscription=subscription)
+
+    async def event(self, name: str, id: str, text: str, *, final: bool = False) -> int:
+        return await self._send(
+            name, type="subscription_event", text=text, event_id=id, final=final, associative=True
+        )
+
+    async def _send(self, name: str, **members: Any) -> int:
+        call, token = self.tokens[name]
+        body = {"group_id": "t", "tool_call_id": call, **members}
+        outcome = await self.world.outside.callbacks.receive(token, json.dumps(body).encode())
+        if outcome.ring:
+            await self.world.outside.queue.ring([outcome.ring])
+        return outcome.status
+
+
+class Wire:
+    """The way of one process to the tool server."""
+
+    def __init__(self, tools: Tools, fate: Fate) -> None:
+        self._tools = tools
+        self._fate = fate
+
+    async def discover(self, server: str) -> bytes:
+        return MANIFEST
+
+    async def invoke(self, server: str, endpoint: str, body: Any, key: str) -> None:
+        await self._fate.pass_through("invoke", lambda: self._tools.take(dict(body), key))
+
+    async def cancel(self, server: str, thread: str, call: str) -> None:
+        self._tools.cancelled.append(call)
+
+    async def close_thread(self, server: str, thread: str) -> None:
+        self._tools.closed.append(thread)
+
+    async def close(self) -> None:
+        return None
+
+
+def _manifest() -> bytes:
+    server = ToolServer("depots", outbox=":memory:")
+
+    @server.tool(idempotent=True)
+    async def build(what: str) -> str:
+        """Build something; takes long."""
+        return what
+
+    @server.tool(idempotent=True)
+    async def check(what: str) -> str:
+        """Check something."""
+        return what
+
+    @server.tool(idempotent=True)
+    async def watch(what: str) -> str:
+        """Watch something: a subscription."""
+        return what
+
+    return json.dumps(server.manifest(f"{SERVER}/invoke")).encode()
+
+
+MANIFEST = _manifest()
+
+
 class World:
     """One store and queue that outlive processes; ``live`` runs a process until nothing is left to do."""
 
     def __init__(
-        self, backends: tuple[object, object], clock: FakeClock, agents: Callable[[], Sequence[Agent]]
+        self,
+        backends: tuple[object, object],
+        clock: FakeClock,
+        agents: Callable[[], Sequence[Agent]],
+        *,
+        inputs: Sequence[Input] = (),
+        answers: dict[str, str] | None = None,
+        slots: int = 1,
     ) -> None:
         self.backends = backends
         self.clock = clock
         self.agents = agents
         self.seed = 0
+        self.slots = slots
+        self.asked: list[Asked] = []
+        self.messages: list[Message] = []
+        """All that was committed, in order."""
+        self.decided: list[Effect] = []
+        self.delivered: set[str] = set()
+        self.tools = Tools(self, answers or {})
+        self._inputs = list(inputs)
         self._swept = 0.0
+        self.outside = self.parts(Fate())
+        """The process that takes callbacks and the person's words; it never dies."""
+
+    @property
+    def store(self) -> Backend:
+        return cast(Backend, self.backends[0])
+
+    @property
+    def turns(self) -> int:
+        return sum(isinstance(message, Turn) for message in self.messages)
+
+    @property
+    def notes(self) -> list[str]:
+        return [type(message.note).__name__ for message in self.messages if isinstance(message, Noted)]
 
     def parts(self, fate: Fate) -> Parts:
-        store = cast(Backend, Mortal(self.backends[0], fate))
-        queue = cast(Queue, Mortal(self.backends[1], fate))
+        store = cast(Backend, Mortal(self.backends[0], fate, self))
+        queue = cast(Queue, Mortal(self.backends[1], fate, self))
         self.seed += 1
-        ids = Ids(Random(self.seed))
+        agents = list(self.agents())
+        for agent in agents:
+            agent.model = Watched(cast(Model, agent.model), self.asked, self.clock)
         return Parts(
-            "memory:", self.agents(), clock=self.clock, ids=ids, backends=(store, queue), public_url="http://here"
+            "memory:",
+            agents,
+            clock=self.clock,
+            ids=Ids(Random(self.seed)),
+            backends=(store, queue),
+            transport=Wire(self.tools, fate),
+            public_url="http://here",
         )
+
+    async def committed(self, commit: Commit) -> None:
+        self.messages += [decode_message(message.body) for message in commit.messages]
+        self.decided += commit.effects
+        await self.news()
+
+    async def news(self) -> None:
+        """Let everything come from outside whose point is reached."""
+        while self._inputs and self._inputs[0].when(self):
+            await self._inputs.pop(0).act(self)
+
+    @property
+    def awaited(self) -> int:
+        """Inputs whose point was never reached."""
+        return len(self._inputs)
 
     async def live(
         self, fate: Fate | None = None, first: Callable[[Parts], Awaitable[None]] | None = None
@@ -113,7 +282,7 @@ class World:
         return not fate.dead
 
     async def _work(self, parts: Parts, fate: Fate) -> None:
-        worker = parts.worker(1)
+        worker = parts.worker(self.slots)
         try:
             for _ in range(400):
                 busy = await worker.run_once()
@@ -127,22 +296,25 @@ class World:
             await bury(parts)
 
     async def _onward(self, parts: Parts) -> bool:
-        """Nothing to do now: move on to when there is."""
+        """Nothing to do now: move on to when there is, and sweep as a process does now and then."""
         now = self.clock.now()
-        soonest = [at for at in (await self._claims(), await parts.queue.next_at()) if at]
-        if await sweep(parts.store, parts.queue) and self._swept != now:
+        if self._swept != now:
             self._swept = now
-            return True
+            if await sweep(parts.store, parts.queue):
+                return True
+        soonest = [at for at in (await parts.queue.next_at(), await self._next_sweep()) if at]
         if not soonest:
             return False
         self.clock.advance(max(0.001, min(soonest) - now))
         return True
 
-    # A thread whose lease a dead process held is free again when that lease has run out.
-    async def _claims(self) -> float:
-        rows = await cast(Backend, self.backends[0]).threads()
-        dues = [(await cast(Backend, self.backends[0]).load(row.thread)).next_due for row in rows]
-        return min((due for due in dues if due), default=0.0)
+    async def _next_sweep(self) -> float:
+        """When to sweep for what the queue does not know: timers, and claims of the dead."""
+        due = (await self.store.load("t")).next_due if await self.store.row("t") else 0.0
+        if all(effect.id in self.delivered for effect in self.decided):
+            return due
+        soon = self.clock.now() + EVERY
+        return min(due or soon, soon)
 
 
 async def settle(parts: Parts) -> None:
@@ -162,25 +334,34 @@ async def bury(parts: Parts) -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def story(messages: Sequence[Message]) -> list[tuple[Any, ...]]:
-    """A history without ids and times: what happened, in order."""
-    names: dict[str, str] = {}
-    told: list[tuple[Any, ...]] = []
-    for message in messages:
-        match message:
-            case Said():
-                told.append(("said", text_of(message.parts)))
-            case Turn():
-                calls = [part for part in message.parts if isinstance(part, Call)]
-                for call in calls:
-                    names[call.id] = f"call {len(names)}"
-                told.append(
-                    ("turn", text_of(message.parts), [(names[c.id], c.name, c.arguments) for c in calls])
-                )
-            case Result():
-                told.append(("result", names.get(message.call), text_of(message.parts), message.cause))
-            case Noted(note=Born()):
-                continue
-            case _:
-                told.append((type(message).__name__, str(getattr(message, "note", ""))[:20]))
-    return told
+def after(turns: int = 0, *, note: str = "", invoked: str = "") -> Callable[[World], bool]:
+    """A point: so many turns are committed, such a note is, such a tool has begun."""
+
+    def reached(world: World) -> bool:
+        return (
+            world.turns >= turns
+            and (not note or note in world.notes)
+            and (not invoked or invoked in world.tools.tokens)
+        )
+
+    return reached
+
+
+def says(text: str, mode: str = "steer") -> Callable[[World], Awaitable[object]]:
+    return lambda world: world.outside.threads.say("t", (Text(text),), mode=mode, key=text)
+
+
+def stops(world: World) -> Awaitable[object]:
+    return world.outside.threads.stop("t")
+
+
+def nudges(world: World) -> Awaitable[object]:
+    return world.outside.threads.nudge("t")
+
+
+def finishes(name: str, text: str, *, subscription: bool = False) -> Callable[[World], Awaitable[object]]:
+    return lambda world: world.tools.result(name, text, subscription=subscription)
+
+
+def happens(name: str, id: str, text: str, *, final: bool = False) -> Callable[[World], Awaitable[object]]:
+    return lambda world: world.tools.event(name, id, text, final=final)
