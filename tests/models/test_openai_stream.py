@@ -203,6 +203,7 @@ async def test_a_product_without_a_name_of_ours_keeps_its_own() -> None:
             Usage(input=9, output=4, reasoning=3),
         ),
         ({}, None),
+        ({"total_tokens": 3}, None),
         (None, None),
     ],
 )
