@@ -305,8 +305,9 @@ def test_adaptive_thinking_needs_no_thought_before_a_call() -> None:
     assert thought(ASK, TurnItem((READ,)), ANSWER, thinking="adaptive") == {"type": "adaptive"}
 
 
-def test_settings_may_say_how_to_think() -> None:
-    asked = request(ASK, NEWS, settings={"thinking": BUDGET})
+@pytest.mark.parametrize("given", [2048, BUDGET])
+def test_settings_may_say_how_to_think(given: object) -> None:
+    asked = request(ASK, NEWS, settings={"thinking": given})
     body = Anthropic("claude-opus-4-5").wire(asked)
     assert body["thinking"] == BUDGET
     assert len(body["messages"]) == 2

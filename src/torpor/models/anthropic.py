@@ -96,7 +96,7 @@ class Anthropic:
     def wire(self, request: Request) -> dict[str, Any]:
         """The body that would be sent, its messages last."""
         settings = settings_of(request, OWN_FIELDS)
-        thinking = settings.pop("thinking", self._thinking)
+        thinking = _thinking(settings.pop("thinking", self._thinking))
         max_tokens = settings.pop("max_completion_tokens", None)
         max_tokens = settings.pop("max_tokens", max_tokens) or self._max_tokens
         body: dict[str, Any] = {
