@@ -1,0 +1,98 @@
+"""Tables of the documents that are made of the code. ``python -m tests.docs.tables`` writes them anew."""
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from textwrap import dedent
+from typing import Any
+
+from tests.docs.pages import ROOT, page
+from torpor.core.definition import Limits
+from torpor.settings import CONFIG, PREFIX, Settings
+from torpor.tools.catalog import RapServer
+from torpor.web.routes import ROUTES
+
+PAGES = ("docs/operations.md", "docs/tools.md", "docs/http.md")
+
+_REGION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def settings() -> Iterator[tuple[str, ...]]:
+    """All settings."""
+    yield "key", "environment", "default", "meaning"
+    told = _told(Settings)
+    for name in Settings.__struct_fields__:
+        yield f"`{name}`", f"`{PREFIX}{name.upper()}`", _shown(getattr(Settings(), name)), told[name]
+    yield "", f"`{CONFIG}`", "`torpor.toml`", "The file that the keys are read from."
+
+
+def limits() -> Iterator[tuple[str, ...]]:
+    """All limits of an agent."""
+    yield "limit", "default", "what is counted"
+    told = {"completions": "Completions.", "tokens": "Tokens of all classes.", **_told(Limits)}
+    for name in Limits.__struct_fields__:
+        yield f"`{name}`", _shown(getattr(Limits(), name)), told[name]
+
+
+def servers() -> Iterator[tuple[str, ...]]:
+    """All options of a tool server."""
+    yield "option", "default", "meaning"
+    told = _told(RapServer)
+    for field in fields(RapServer):
+        if field.name in told:
+            yield f"`{field.name}`", _shown(field.default), told[field.name]
+
+
+def routes() -> Iterator[tuple[str, ...]]:
+    """All paths of the API."""
+    yield "request", "what it does", "answers"
+    for endpoint in ROUTES:
+        answers = ", ".join(str(status) for status in sorted({*endpoint.gives, *endpoint.problems}))
+        yield f"`{endpoint.method} {endpoint.path}`", endpoint.summary, answers
+
+
+TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
+    "settings": settings,
+    "limits": limits,
+    "servers": servers,
+    "routes": routes,
+}
+
+
+def filled(text: str) -> str:
+    """A page's text with each marked table as the code has it."""
+    return _REGION.sub(lambda found: found[1] + _table(list(TABLES[found[2]]())) + found[3], text)
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    head, *rest = rows
+    lines = [head, tuple("---" for _ in head), *rest]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in lines)
+
+
+def _told(kind: type[Any]) -> dict[str, str]:
+    """What a class says below each of its fields, in Markdown."""
+    (body,) = ast.parse(dedent(inspect.getsource(kind))).body
+    assert isinstance(body, ast.ClassDef)
+    told: dict[str, str] = {}
+    for field, after in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            text = getattr(getattr(after, "value", None), "value", None)
+            if isinstance(text, str) and isinstance(after, ast.Expr):
+                told[field.target.id] = " ".join(text.replace("``", "`").split())
+    return told
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return f"`{value}`"
+    if isinstance(value, int | float):
+        return f"{value:,g}" if value < 1e6 else f"{value:,.0f}"
+    return f"`{value}`" if value else "none"
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        (ROOT / name).write_text(filled(page(name).text), encoding="utf-8")
