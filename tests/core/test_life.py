@@ -261,6 +261,16 @@ def test_a_result_set_aside_still_settles_its_call() -> None:
     assert [view.is_error for view in getattr(item, "results", ())] == [False, True]
 
 
+def test_what_the_runtime_itself_said_of_a_call_is_not_set_aside() -> None:
+    played, [_, b] = working("nothing", "remote")
+    played.absorb(played.result(b, "poison"))
+    played.park(aside=True)
+    played.absorb(played.text("again"))
+    [results, *_] = played.shown()
+    assert results.startswith("results: Error: there is no tool 'nothing'.")
+    assert results.endswith(f" | {ASIDE}")
+
+
 def test_a_late_result_set_aside_is_shown_as_set_aside() -> None:
     played, [a, _] = working()
     played.absorb(played.text("and?"))
@@ -436,6 +446,13 @@ def test_a_result_without_a_call_is_owed_an_answer_and_opens_nothing() -> None:
     head = fold([Result(1.0, "never", (Text("x"),), subscription=True)])
     assert head.owes
     assert head.subscriptions == {}
+
+
+def test_settling_what_is_not_open_records_no_wait() -> None:
+    step = Played().absorb()
+    step.settle(Result(1.0, "never"))
+    assert (step.settled, step.cancelled) == ([], [])
+    assert step.messages == [Result(1.0, "never")]
 
 
 def test_usage_without_figures_keeps_the_window() -> None:

@@ -78,7 +78,7 @@ def _absorb(step: Step, signal: AnySignal) -> str:
             return _stopped(step)
         case ClosedSignal():
             return _closed(step)
-        case Nudged():
+        case _:
             return _nudged(step)
 
 

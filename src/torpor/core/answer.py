@@ -109,9 +109,10 @@ def _carry_out(step: Step, call: Call, fate: Fate) -> Inline | None:
             _decided(step, call.id, fate.decision)
         case Run():
             return Inline(call.id, fate.spec, fate.arguments)
-        case Send():
-            if not fate.held:
-                send(step, call.id, call.name, call.arguments, call.server, call.repeat)
+        case Send(held=False):
+            send(step, call.id, call.name, call.arguments, call.server, call.repeat)
+        case _:
+            pass
     return None
 
 

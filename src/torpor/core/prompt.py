@@ -61,14 +61,14 @@ class Projection:
     ``items`` are fixed: shown to some model before. ``_later`` is what came after the last shown position.
     """
 
-    __slots__ = ("_answered", "_batch", "_detached", "_later", "_names", "digest", "items", "position")
+    __slots__ = ("_answered", "_batch", "_detached", "_later", "_names", "_shown", "digest", "items", "position")
 
     def __init__(self) -> None:
         self.items: list[AnyItem] = []
         self.digest = b""
         """Hash over all fixed items, chained item by item."""
         self.position = 0
-        self._answered = 0
+        self._answered = self._shown = 0
         self._later: list[tuple[int, News]] = []
         self._batch: tuple[Call, ...] = ()
         """The calls of the last shown turn, as long as their results have not been shown."""
@@ -80,7 +80,8 @@ class Projection:
         """An independent copy; items are shared."""
         copy = Projection()
         copy.items = self.items.copy()
-        copy.digest, copy.position, copy._answered = self.digest, self.position, self._answered
+        copy.digest, copy.position = self.digest, self.position
+        copy._answered, copy._shown = self._answered, self._shown
         copy._later = self._later.copy()
         copy._batch, copy._detached = self._batch, self._detached
         copy._names = self._names.copy()
@@ -120,6 +121,9 @@ class Projection:
             self._later = [(position, _aside(kept)) for position, kept in self._later]
 
     def _show(self, upto: int) -> None:
+        if upto <= self._shown:
+            return
+        self._shown = upto
         shown = [(position, message) for position, message in self._later if position <= upto]
         self._later = [(position, message) for position, message in self._later if position > upto]
         results = self._results(shown)
@@ -214,7 +218,7 @@ class Fixed:
 
 def _visible(parts: tuple[TurnPart, ...]) -> tuple[TurnPart, ...]:
     """The parts of a turn that a provider accepts back: no blank text, no reasoning at its end."""
-    kept = [_call_shown(part) for part in parts if not (isinstance(part, Text) and not part.text.strip())]
+    kept = [_call_shown(part) for part in parts if not isinstance(part, Text) or part.text.strip()]
     while kept and not isinstance(kept[-1], Text | Call):
         kept.pop()
     return tuple(kept)
@@ -222,13 +226,18 @@ def _visible(parts: tuple[TurnPart, ...]) -> tuple[TurnPart, ...]:
 
 def _call_shown(part: TurnPart) -> TurnPart:
     if not isinstance(part, Call):
-        return Text(_safe(part.text)) if isinstance(part, Text) else part
+        return _harmless(part) if isinstance(part, Text) else part
     arguments = shortened(part.arguments, part.invalid, ARGUMENTS_SHOWN)
     return Call(part.id, part.name, arguments, part.provider_id, part.index, opaque=part.opaque)
 
 
 def _aside(message: News) -> News:
-    """A message as it stands once it was set aside: a settled call stays settled, other news is one line."""
+    """A message as it stands once it was set aside: a settled call stays settled, other news is one line.
+
+    The runtime's own words stay as they are: no model chokes on them.
+    """
+    if isinstance(message, Result) and message.cause:
+        return message
     if isinstance(message, Result):
         return msgspec.structs.replace(message, parts=(Text(ASIDE),), handle="")
     return Noted(message.at, Parked("", aside=True))
@@ -270,12 +279,12 @@ def _shown(parts: tuple[Part, ...], source: Result | Happened) -> tuple[Part, ..
 
 
 def _clean(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    return tuple(_harmless(part) for part in parts if not (isinstance(part, Text) and not part.text.strip()))
+    return tuple([_harmless(part) for part in parts if not isinstance(part, Text) or part.text.strip()])
 
 
 def _harmless(part: Part) -> Part:
     if isinstance(part, Text):
-        return Text(_safe(part.text))
+        return Text(_safe(part.text)) if "\0" in part.text else part
     if isinstance(part, File):
         return File(_safe(part.name), part.media_type, part.data, _safe(part.text))
     return part

@@ -79,7 +79,7 @@ def evolve(head: Head, message: Message) -> Head:
             return _settled(head, position, message)
         case Happened():
             return _owing(head, position, message.at, **_told(head, message))
-        case Noted():
+        case _:
             return _noted(msgspec.structs.replace(head, length=position), message)
 
 
@@ -222,7 +222,7 @@ def _lived(head: Head, at: float, note: Parked | Resumed | Stopped | Closed) -> 
         case Stopped():
             ended = change(head.exchange, open=False)
             return change(head, state="stopped", reason="", exchange=ended)
-        case Closed():
+        case _:
             ended = change(head.exchange, open=False)
             return change(
                 head, state="closed", reason="", exchange=ended, queued=(), detached={}, subscriptions={}

@@ -9,7 +9,6 @@ from torpor.core.chunks import (
     AnyChunk,
     CallDelta,
     CallStart,
-    ReasoningDelta,
     ReasoningDone,
     Stop,
     TextDelta,
@@ -58,17 +57,16 @@ class Gathering:
                 growing = self._grow("text")
             growing.pieces.append(chunk.text)
             return
-        match chunk:
-            case CallDelta():
-                self._call(chunk.index).pieces.append(chunk.text)
-            case CallStart():
-                self._begin(chunk)
-            case ReasoningDelta():
-                self._grow("reasoning").pieces.append(chunk.text)
-            case ReasoningDone():
-                self._reasoned(chunk)
-            case Stop():
-                self.stop = chunk
+        if isinstance(chunk, Stop):
+            self.stop = chunk
+        elif isinstance(chunk, CallStart):
+            self._begin(chunk)
+        elif isinstance(chunk, CallDelta):
+            self._call(chunk.index).pieces.append(chunk.text)
+        elif isinstance(chunk, ReasoningDone):
+            self._reasoned(chunk)
+        else:
+            self._grow("text" if isinstance(chunk, TextDelta) else "reasoning").pieces.append(chunk.text)
 
     def parts(self) -> tuple[RawPart, ...]:
         """What the model produced, once its stream has stopped.
