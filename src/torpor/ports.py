@@ -185,8 +185,11 @@ class Store(Protocol):
     ) -> list[Row]:
         """Rows by thread id, from the one after ``after`` on."""
 
-    async def stranded(self, limit: int = 1000) -> list[tuple[Row, float]]:
-        """Threads with a due signal, a due effect, or an answer owed and unblocked, each with since when."""
+    async def stranded(self, limit: int = 1000, *, ahead: float = 0.0) -> list[tuple[Row, float]]:
+        """Threads with a due signal, a due effect, or an answer owed and unblocked, each with since when.
+
+        ``ahead``: effects that become due, or whose claim runs out, within so many seconds count too.
+        """
 
     async def note(self, record: SliceRecord) -> None:
         """Append the record of a slice that failed or conflicted."""

@@ -64,6 +64,8 @@ async def _until_idle(parts: "Parts", running: "Worker", soon: float) -> None:
         next_at = await parts.queue.next_at(parts.roster.names)
         rung = next_at and next_at <= await parts.store.now() + soon
         at_work = rung or running.busy or parts.dispatcher.busy
-        if not at_work and not await sweep(parts.store, parts.queue):
+        if not (
+            at_work or await sweep(parts.store, parts.queue) or await parts.store.stranded(1, ahead=soon)
+        ):
             return
         await asyncio.sleep(0.05)

@@ -67,15 +67,15 @@ class _Thread:
             if outcome != "absorbed":
                 self.dropped = {**(self.dropped or {}), id: outcome}
 
-    def stranded_since(self, now: float) -> float | None:
+    def stranded_since(self, now: float, ahead: float) -> float | None:
         """Since when something should have woken it; None: nothing should."""
-        return min(self._overdue(now), default=None)
+        return min(self._overdue(now, ahead), default=None)
 
-    def _overdue(self, now: float) -> Iterator[float]:
+    def _overdue(self, now: float, ahead: float) -> Iterator[float]:
         if self.row.owes and self.row.not_before <= now:
             yield max(self.row.not_before, self.row.updated)
         for waiting in self.outbox.values():
-            if waiting.due <= now:
+            if waiting.due <= now + ahead:
                 yield max(waiting.due, waiting.created)
         if self.row.state != "closed":
             for signal, arrived in self.inbox.values():
@@ -261,11 +261,11 @@ class MemoryStore(_MemorySide):
         )
         return heapq.nsmallest(limit, wanted, key=lambda row: row.thread)
 
-    async def stranded(self, limit: int = 1000) -> list[tuple[Row, float]]:
+    async def stranded(self, limit: int = 1000, *, ahead: float = 0.0) -> list[tuple[Row, float]]:
         now = self._now()
         found = []
         for thread in self._stirring.values():
-            since = thread.stranded_since(now)
+            since = thread.stranded_since(now, ahead)
             if since is not None:
                 found.append((thread.row, since))
         return heapq.nsmallest(limit, found, key=lambda one: one[1])

@@ -93,9 +93,9 @@ def threads(connection: sqlite3.Connection, given: dict[str, Any]) -> list[Row]:
     return [row_of(values) for values in connection.execute(sql, given)]
 
 
-def stranded(connection: sqlite3.Connection, now: float, limit: int) -> list[tuple[Row, float]]:
+def stranded(connection: sqlite3.Connection, now: float, limit: int, ahead: float) -> list[tuple[Row, float]]:
     """Threads that something should have woken, and since when."""
-    found = connection.execute(_STRANDED, {"now": now, "limit": limit})
+    found = connection.execute(_STRANDED, {"now": now, "limit": limit, "ahead": ahead})
     return [(row_of(values), values[NUMBER + 1]) for values in found]
 
 

@@ -48,11 +48,7 @@ class SqliteStore(SqliteSide):
     async def claim(
         self, thread: str, ids: Sequence[str], until: float, *, holder: str = ""
     ) -> list[OutboxRow]:
-        claimer: dict[str, str | float] = {
-            "until": until,
-            "holder": holder or self._holder,
-            "now": self.database.now(),
-        }
+        claimer = writes.Claimer(holder or self._holder, self.database.now(), until)
         return await self.database.write(lambda connection: writes.claim(connection, thread, ids, claimer))
 
     async def delivered(self, thread: str, ids: Sequence[str]) -> None:
@@ -87,9 +83,9 @@ class SqliteStore(SqliteSide):
         given = {"owner": owner, "agent": agent, "state": state, "after": after, "limit": limit}
         return await self.database.listing(lambda connection: reads.threads(connection, given))
 
-    async def stranded(self, limit: int = 1000) -> list[tuple[Row, float]]:
+    async def stranded(self, limit: int = 1000, *, ahead: float = 0.0) -> list[tuple[Row, float]]:
         now = self.database.now()
-        return await self.database.listing(lambda connection: reads.stranded(connection, now, limit))
+        return await self.database.listing(lambda connection: reads.stranded(connection, now, limit, ahead))
 
     async def note(self, record: SliceRecord) -> None:
         await self.database.write(lambda connection: writes.note(connection, record))

@@ -19,15 +19,15 @@ SELECT number, agent, owner, tier FROM threads WHERE thread = ?
 -- name: number
 SELECT number FROM threads WHERE thread = ?
 
--- name: version
-SELECT counter, commit_id FROM threads WHERE thread = ?
+-- name: guarded
+SELECT number, counter, commit_id, agent, owner, user_id, purpose, root, parent, lineage, created
+FROM threads WHERE thread = ?
 
 -- name: advance
 UPDATE threads SET
-    counter = counter + 1, commit_id = ?, context = ?, tier = ?, state = ?, owes = ?, waits = ?, attempt = ?,
+    counter = ?, commit_id = ?, context = ?, tier = ?, state = ?, owes = ?, waits = ?, attempt = ?,
     not_before = ?, updated = ?, title = ?, trace = ?, length = ?, shape = ?, head = ?
-WHERE thread = ? AND counter = ? AND commit_id = ?
-RETURNING number, agent, owner, user_id, purpose, root, parent, lineage, created
+WHERE number = ?
 
 -- name: rewrite
 UPDATE threads SET
@@ -71,7 +71,7 @@ WITH found (number, since) AS (
     UNION ALL
     SELECT outbox.thread, max(outbox.not_before, outbox.claimed_until, outbox.created)
     FROM outbox
-    WHERE outbox.not_before <= :now AND outbox.claimed_until <= :now
+    WHERE outbox.not_before <= :now + :ahead AND outbox.claimed_until <= :now + :ahead
     UNION ALL
     SELECT threads.number, max(threads.not_before, threads.updated)
     FROM threads INDEXED BY threads_owing
