@@ -304,7 +304,7 @@ def test_a_turn_older_than_the_last_is_not_shown() -> None:
 
 def test_a_request_never_ends_with_the_models_own_words() -> None:
     assert items(ASKED, turn(Text("ok")))[-1] == NoticeItem("[Nothing new has come. Go on.]")
-    assert items() == [NoticeItem("[Nothing new has come. Go on.]")]
+    assert items(Noted(1.0, Born("a"))) == [NoticeItem("[Nothing new has come. Go on.]")]
 
 
 def test_showing_twice_is_showing_once() -> None:

@@ -186,10 +186,9 @@ def say_queued(step: Step) -> None:
 
 
 def wake(step: Step, by: str) -> None:
-    """Settle the sleeps that news has ended."""
+    """Settle the sleeps that news has ended; nothing else may be pending."""
     for id, call in in_order(step.head.pending):
-        if call.passive:
-            step.settle_here(id, "woken", woken(call, step.now, by), is_error=False)
+        step.settle_here(id, "woken", woken(call, step.now, by), is_error=False)
 
 
 def _due(step: Step, signal: Due) -> str:
