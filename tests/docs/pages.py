@@ -69,8 +69,8 @@ def page(name: str) -> Page:
 
 
 def pages() -> list[Page]:
-    """The README, the other pages at the top, and all below ``docs/``."""
-    files = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+    """The README, the other pages at the top, the list of examples, and all below ``docs/``."""
+    files = [*sorted(ROOT.glob("*.md")), EXAMPLES / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [page(str(file.relative_to(ROOT))) for file in files]
 
 

@@ -54,7 +54,7 @@ def test_the_tests_of_the_pages_pass(tmp_path: Path) -> None:
     assert blocks
     for block in blocks:
         (tmp_path / block.note.removeprefix(FILE)).write_text(block.text, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", "."]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
