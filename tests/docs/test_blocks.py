@@ -52,6 +52,7 @@ def test_the_tests_of_the_pages_pass(tmp_path: Path) -> None:
     """Blocks that are test files are run by pytest, as a reader would."""
     blocks = [block for page in pages() for block in page.blocks("python") if _is_test(block)]
     assert blocks
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # no settings of folders above
     for block in blocks:
         (tmp_path / block.note.removeprefix(FILE)).write_text(block.text, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "."]
