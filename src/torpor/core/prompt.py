@@ -61,7 +61,17 @@ class Projection:
     ``items`` are fixed: shown to some model before. ``_later`` is what came after the last shown position.
     """
 
-    __slots__ = ("_answered", "_batch", "_detached", "_later", "_names", "_shown", "digest", "items", "position")
+    __slots__ = (
+        "_answered",
+        "_batch",
+        "_detached",
+        "_later",
+        "_names",
+        "_shown",
+        "digest",
+        "items",
+        "position",
+    )
 
     def __init__(self) -> None:
         self.items: list[AnyItem] = []
@@ -121,7 +131,8 @@ class Projection:
             self._later = [(position, _aside(kept)) for position, kept in self._later]
 
     def _show(self, upto: int) -> None:
-        if upto <= self._shown:
+        waiting = bool(self.items) and not isinstance(self.items[-1], TurnItem)
+        if waiting and upto <= self._shown:
             return
         self._shown = upto
         shown = [(position, message) for position, message in self._later if position <= upto]
@@ -226,7 +237,7 @@ def _visible(parts: tuple[TurnPart, ...]) -> tuple[TurnPart, ...]:
 
 def _call_shown(part: TurnPart) -> TurnPart:
     if not isinstance(part, Call):
-        return _harmless(part) if isinstance(part, Text) else part
+        return _plain(part) if isinstance(part, Text) else part
     arguments = shortened(part.arguments, part.invalid, ARGUMENTS_SHOWN)
     return Call(part.id, part.name, arguments, part.provider_id, part.index, opaque=part.opaque)
 
@@ -284,10 +295,14 @@ def _clean(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _harmless(part: Part) -> Part:
     if isinstance(part, Text):
-        return Text(_safe(part.text)) if "\0" in part.text else part
+        return _plain(part)
     if isinstance(part, File):
         return File(_safe(part.name), part.media_type, part.data, _safe(part.text))
     return part
+
+
+def _plain(text: Text) -> Text:
+    return Text(_safe(text.text)) if "\0" in text.text else text
 
 
 def _safe(text: str) -> str:

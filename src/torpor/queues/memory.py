@@ -2,7 +2,7 @@
 
 import heapq
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -221,8 +221,8 @@ class MemoryQueue:
         leases: list[Lease] = []
         for tier, heaps in self._ready.items():
             if heaps and (tiers is None or tier in tiers):
-                taken = itertools.islice(_in_order(heaps, agents), limit - len(leases))
-                leases.extend(self._lease(entry, worker, now) for entry in taken)
+                while len(leases) < limit and (entry := _most_urgent(heaps, agents)) is not None:
+                    leases.append(self._lease(entry, worker, now))
         return leases
 
     def _lease(self, entry: _Entry, worker: str, now: float) -> Lease:
@@ -254,17 +254,16 @@ def _drop_stale(heap: _Heap) -> None:
         heapq.heappop(heap)
 
 
-def _in_order(heaps: dict[str, _Heap], agents: Collection[str] | None) -> Iterator[_Entry]:
-    """Take threads out of the heaps of some agents, the most urgent first."""
-    while True:
-        first: _Heap | None = None
-        for agent in list(heaps) if agents is None else [agent for agent in agents if agent in heaps]:
-            heap = heaps[agent]
-            _drop_stale(heap)
-            if not heap:
-                del heaps[agent]
-            elif first is None or heap[0] < first[0]:
-                first = heap
-        if first is None:
-            return
-        yield heapq.heappop(first)[2]
+def _most_urgent(heaps: dict[str, _Heap], agents: Collection[str] | None) -> _Entry | None:
+    """Take the most urgent thread of some agents out of the heaps."""
+    first: _Heap | None = None
+    for agent in tuple(heaps) if agents is None else agents:
+        heap = heaps.get(agent)
+        if heap is None:
+            continue
+        _drop_stale(heap)
+        if not heap:
+            del heaps[agent]
+        elif first is None or heap[0] < first[0]:
+            first = heap
+    return None if first is None else heapq.heappop(first)[2]

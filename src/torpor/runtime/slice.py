@@ -76,7 +76,8 @@ async def _complete(slice: Slice) -> Outcome:
     if held:
         outcome = await _commit(slice, "equipping")
         return msgspec.structs.replace(outcome, again_at=_soonest(held, outcome.again_at))
-    step.definition = await kit.equipment.definition(slice.member, step.thread, step.head)
+    if slice.member.servers:
+        step.definition = await kit.equipment.definition(slice.member, step.thread, step.head)
     gate = await kit.gates.until(slice.member.model.name)
     if gate > step.now:
         return Outcome("gated", again_at=_soonest(gate, slice.snapshot.next_due))

@@ -76,6 +76,10 @@ class Completion(msgspec.Struct, frozen=True, eq=False):
     cut: bool = False
 
 
+NOBODY = Definition("")
+"""What a slice begins with, until it has looked its agent up."""
+
+
 class Slice:
     """The state of one slice while it runs."""
 
@@ -98,7 +102,7 @@ class Slice:
         self.warm = warm
         self.member = member
         row, lease = snapshot.row, running.lease
-        self.step = Step(row.thread, warm.head, snapshot.now, Definition(row.agent))
+        self.step = Step(row.thread, warm.head, snapshot.now, NOBODY)
         self.waits_before = 0
         self.projection: Projection | None = None
         self.record: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Any
 
 from torpor.core.errors import TorporError, Unavailable
 from torpor.core.retry import backoff
@@ -61,18 +62,16 @@ class Worker:
         """Take one lease, if there is one now, and run its slices. Says whether there was one."""
         leases = await self._queue.next(self._kit.worker, agents=self._kit.roster.names)
         for lease in leases:
-            await self._run(lease)
+            await self._run(lease, asyncio.current_task())
         return bool(leases)
 
     async def _serve(self) -> None:
-        failures = 0
+        failures, task, names = 0, asyncio.current_task(), self._kit.roster.names
         while not self._stopping:
             try:
-                leases = await self._queue.next(
-                    self._kit.worker, wait=LONGEST_WAIT, agents=self._kit.roster.names
-                )
+                leases = await self._queue.next(self._kit.worker, wait=LONGEST_WAIT, agents=names)
                 for lease in leases:
-                    await self._run(lease)
+                    await self._run(lease, task)
                 failures = 0
             except asyncio.CancelledError:
                 # A cut that came too late for its completion must not cost this slot.
@@ -89,10 +88,9 @@ class Worker:
             return False
         return task.uncancel() == 0
 
-    async def _run(self, lease: Lease) -> None:
+    async def _run(self, lease: Lease, task: "asyncio.Task[Any] | None") -> None:
         """Run slices of one thread while they follow at once, then give the lease back."""
-        task = asyncio.current_task()
-        running = Running(lease, since=self._clock.now())
+        running = Running(lease)
         self._running[lease.thread] = (running, task)  # type: ignore[assignment]
         again_at = 0.0
         try:
