@@ -1,7 +1,6 @@
 """``torpor doctor``: what is wrong with this set-up, in plain words."""
 
 import contextlib
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -94,6 +93,8 @@ def _token(settings: "Settings") -> Iterator[Finding]:
 
 def _file(settings: "Settings") -> Iterator[Finding]:
     """The file itself, looked at without writing to it."""
+    import sqlite3
+
     from torpor.settings import store_path
 
     path = store_path(settings.store)

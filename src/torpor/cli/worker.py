@@ -48,24 +48,26 @@ async def _worker(settings: "Settings", soon: float | None) -> int:
             ends = [asyncio.create_task(until_signalled())]
             if soon is not None:
                 ends.append(asyncio.create_task(_until_idle(parts, running, soon)))
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for end in ends:
                 end.cancel()
             await asyncio.gather(*ends, return_exceptions=True)
+            for end in done:
+                end.result()
         err().print(line(("stopped ", "dim"), f"after {running.slices} slices"))
     return 0
 
 
 async def _until_idle(parts: "Parts", running: "Worker", soon: float) -> None:
-    """Return when nothing runs here, nothing is rung for soon, and the sweep finds nothing either."""
+    """Return when nothing runs here, nothing is rung for soon, and no thread of our agents holds work."""
     from torpor.runtime.sweep import sweep
 
+    names = parts.roster.names
     while True:
-        next_at = await parts.queue.next_at(parts.roster.names)
+        next_at = await parts.queue.next_at(names)
         rung = next_at and next_at <= await parts.store.now() + soon
-        at_work = rung or running.busy or parts.dispatcher.busy
-        if not (
-            at_work or await sweep(parts.store, parts.queue) or await parts.store.stranded(1, ahead=soon)
-        ):
-            return
+        if not (rung or running.busy or parts.dispatcher.busy):
+            await sweep(parts.store, parts.queue)
+            if not any(row.agent in names for row, _ in await parts.store.stranded(ahead=soon)):
+                return
         await asyncio.sleep(0.05)

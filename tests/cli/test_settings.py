@@ -1,0 +1,116 @@
+"""Settings: where they come from, which wins, and what is said about wrong ones."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torpor import Refused
+from torpor.settings import Settings, check_store, load, parse_listen, store_path
+
+
+def test_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load(environ={}) == Settings()
+    assert Settings().token_path == Path("torpor.db.token")
+
+
+def test_a_command_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "torpor.toml"
+    file.write_text('workers = 1\nlease = 2.5\nlog_level = "debug"\nagents = ["a.b:c"]\n')
+    environ = {"TORPOR_WORKERS": "2", "TORPOR_LEASE": "3", "HOME": "/x", "TORPOR_CONFIG": str(file)}
+    found = load(environ=environ, overrides={"workers": 4, "store": None})
+    assert (found.workers, found.lease, found.log_level, found.agents) == (4, 3.0, "debug", ("a.b:c",))
+    assert load(file, environ={}).workers == 1
+    assert load(file, environ={"TORPOR_AGENTS": "x:y, z:w,"}).agents == ("x:y", "z:w")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("worker = 1", "no setting 'worker'. Did you mean workers?"),
+        ("[server]\nlisten = 1", "no setting 'server'"),
+        ("qqqq = 1", "Known: store, listen,"),
+        ("workers = ", "no valid TOML"),
+        ("workers = -1", "from 0 to 1024, not -1"),
+        ("workers = 1.5", "workers"),
+        ("lease = nan", "lease must be a number"),
+        ("lease = inf", "lease must be a number"),
+        ("lease = 0", "from 1 to 3600"),
+        ("body_limit = -5", "body_limit"),
+        ('log_level = "loud"', "one of debug, info"),
+        ("log_level = 3", "log_level"),
+        ('store = "sqlite://x.db"', "write sqlite:///path"),
+        ('store = "sqlite:///"', "names no file"),
+        ('store = ""', "There is no store of the kind"),
+        ('listen = "8377"', "write host:port"),
+        ('listen = "::1:80"', "write host:port"),
+        ('listen = "h:99999"', "write host:port"),
+        ('public_url = "agents.example"', "must be an http or https URL"),
+        ('public_url = "https://me:pw@agents.example"', "without credentials"),
+        ('agents = ["adder"]', "write package.module:name"),
+        ('agents = ["a b:c"]', "write package.module:name"),
+        ('agents = "a:b"', "agents"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "torpor.toml"
+    file.write_text(text)
+    with pytest.raises(Refused) as refused:
+        load(file, environ={})
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        ({"TORPOR_WORKER": "1"}, "'TORPOR_WORKER'. Did you mean TORPOR_WORKERS?"),
+        ({"TORPOR_WORKERS": "many"}, "workers"),
+        ({"TORPOR_LEASE": "nan"}, "lease must be a number"),
+        ({"TORPOR_CONFIG": "/no/such/file.toml"}, "cannot be read"),
+        ({"TORPOR_STORE": "postgres://me:secret@db"}, "not in this release"),
+    ],
+)
+def test_the_environment_is_checked_too(
+    environ: dict[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refused) as refused:
+        load(environ=environ)
+    assert says in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "torpor.toml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(Refused, match="no valid TOML"):
+        load(file, environ={})
+
+
+@pytest.mark.parametrize(
+    ("listen", "found"),
+    [
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:80", ("::1", 80)),
+        ("agents.example:443", ("agents.example", 443)),
+    ],
+)
+def test_addresses(listen: str, found: tuple[str, int]) -> None:
+    assert parse_listen(listen) == found
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [("sqlite:///a/b.db", "a/b.db"), ("sqlite:////tmp/b.db", "/tmp/b.db"), ("memory:", None)],
+)
+def test_stores(url: str, path: str | None) -> None:
+    check_store(url)
+    assert store_path(url) == (Path(path) if path else None)
+    assert Settings(store=url, token_file="t").token_path == Path("t")
+
+
+def test_settings_do_not_change() -> None:
+    settings: Any = Settings()
+    with pytest.raises(AttributeError):
+        settings.workers = 2
