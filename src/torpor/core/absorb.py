@@ -40,7 +40,7 @@ _RANKS: dict[type[object], int] = {
 def absorb(step: Step, signals: Iterable[AnySignal]) -> None:
     """Fold signals into the step: stop and close, results, timers, text, news; then order of arrival."""
     batch = _ordered(signals)
-    step.arrived = frozenset(signal.call for signal in batch if isinstance(signal, Finished))
+    step.arrived = frozenset([signal.call for signal in batch if isinstance(signal, Finished)])
     for signal in batch:
         step.outcomes[signal.id] = "closed" if step.head.state == "closed" else _absorb(step, signal)
     if step.definition.wake == "each" and any(wait.kind == "call" for wait in step.settled):
@@ -52,7 +52,7 @@ def absorb(step: Step, signals: Iterable[AnySignal]) -> None:
 
 def _ordered(signals: Iterable[AnySignal]) -> list[AnySignal]:
     """By kind, then as they came; numbered events of one source stand in their order."""
-    batch = sorted(signals, key=lambda signal: _RANKS[type(signal)])
+    batch = sorted(signals, key=_rank)
     numbered: dict[str, list[tuple[int, HappenedSignal]]] = {}
     for place, signal in enumerate(batch):
         if isinstance(signal, HappenedSignal) and signal.seq:
@@ -62,6 +62,10 @@ def _ordered(signals: Iterable[AnySignal]) -> list[AnySignal]:
         for (place, _), event in zip(came, events, strict=True):
             batch[place] = event
     return batch
+
+
+def _rank(signal: AnySignal) -> int:
+    return _RANKS[type(signal)]
 
 
 def _absorb(step: Step, signal: AnySignal) -> str:

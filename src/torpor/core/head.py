@@ -91,7 +91,7 @@ class Head(Stored, frozen=True):
     @property
     def active(self) -> bool:
         """A pending call is work in progress, not only a sleep."""
-        return any(not call.passive for call in self.pending.values())
+        return bool(self.pending) and any(not call.passive for call in self.pending.values())
 
     @property
     def busy(self) -> bool:

@@ -66,6 +66,8 @@ class Step:
         kind = "sleep" if call.passive else "call"
         outcome = result.cause or ("error" if result.is_error else "result")
         self.settled.append(WaitSettled(result.call, kind, call.at, self.now, outcome))
+        if not (call.passive or call.server):
+            return  # a function's call has no timers
         timers = (f"{result.call}/sleep", f"{result.call}/deadline")
         self.cancelled += timers
         self.timers = [timer for timer in self.timers if timer.id not in timers]

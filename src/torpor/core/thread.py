@@ -58,6 +58,8 @@ LEAVES_OPEN = frozenset({"unknown", "undelivered", "dead", "timeout"})
 GIVES_UP = frozenset({"interrupted", "stopped"})
 """Causes for which a person gave a call up: its real result is kept and not shown."""
 
+_TOO_SOON = LEAVES_OPEN | GIVES_UP
+
 
 def fold(messages: Iterable[Message]) -> Head:
     """The head of a whole history."""
@@ -150,7 +152,7 @@ def _settled(head: Head, position: int, result: Result) -> Head:
     if call is None:
         return _owing(head, position, result.at)
     pending, detached = _dropped(pending, result.call), _dropped(detached, result.call)
-    if result.cause in LEAVES_OPEN | GIVES_UP and not (call.given_up or call.passive or call.held):
+    if result.cause in _TOO_SOON and not (call.given_up or call.passive or call.held):
         detached = _given_up(detached, result.call, call, result.cause)
     if result.subscription and not call.ended:
         opened = Subscription(call.name, call.arguments, call.server, position, result.at, call.seq)

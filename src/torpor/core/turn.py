@@ -75,7 +75,7 @@ class Gathering:
         """
         if self.stop is None:
             raise Unavailable("The model's stream ended before its end.")
-        parts = tuple(part.finished() for part in self._parts)
+        parts = tuple([part.finished() for part in self._parts])
         for part in parts:
             if isinstance(part, RawCall) and (is_cut_off(part.text) or self._has_run_out(part, parts[-1])):
                 raise Unavailable(

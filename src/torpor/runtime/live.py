@@ -10,6 +10,7 @@ from torpor.core.turn import Gathering
 from torpor.ports import LiveEvent
 
 BUFFERED = 1_000
+STARTED = LiveEvent("started")
 
 
 class LocalLive:
@@ -38,7 +39,7 @@ class LocalLive:
     def started(self, thread: str, gathering: Gathering) -> None:
         """A completion streams into ``gathering`` from now on; who connects later is shown it so far."""
         self._running[thread] = gathering
-        self.publish(thread, LiveEvent("started"))
+        self.publish(thread, STARTED)
 
     def ended(self, thread: str) -> None:
         """That completion is over, committed or dropped."""
@@ -61,7 +62,7 @@ class LocalLive:
         if gathering is None:
             return []
         texts = [part.text for part in gathering.so_far() if isinstance(part, Text)]
-        return [LiveEvent("started"), LiveEvent("text", "\n".join(texts))]
+        return [STARTED, LiveEvent("text", "\n".join(texts))]
 
     def _leave(self, thread: str, watcher: "_Watcher") -> None:
         watchers = self._watchers[thread]
