@@ -18,11 +18,11 @@ from torpor.core.turn import RawCall, RawPart
 Move = tuple[Any, ...]
 
 EXAMPLES = int(os.environ.get("TORPOR_EXAMPLES", "0"))
-"""How many random lives a longer run tries; 0: the few of every run, always the same ones."""
+"""How many random lives to try; up to 300 they are always the same ones. 0: those of every run."""
 
 searched = settings(
     max_examples=EXAMPLES or 300,
-    derandomize=not EXAMPLES,
+    derandomize=EXAMPLES <= 300,
     database=None,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
