@@ -121,7 +121,7 @@ async def test_a_killed_workers_lease_is_taken_over(tmp_path: Path) -> None:
     process = await begin("lease", file, "t")
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE):
-        assert (await process.stdout.readline()).decode().strip() == "t"
+        assert (await process.stdout.readline()).decode().strip() == "t", await process.communicate()
         process.send_signal(signal.SIGKILL)
         await process.wait()
     clock.advance(time.time() - clock.now())

@@ -1,7 +1,6 @@
 """A doorbell in the SQLite file that also holds the threads; other processes may ring it."""
 
 import asyncio
-import json
 import secrets
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
@@ -18,6 +17,9 @@ T = TypeVar("T")
 
 POLL = 0.05
 """Seconds between two looks at what other processes did, while somebody waits here."""
+
+MARK = "\x1f"
+"""Stands between agents' names, which cannot contain it."""
 
 FRESH = 2 / 3
 """A lease with more than this share of its time left is not written again."""
@@ -76,11 +78,7 @@ class SqliteQueue:
         tiers: Sequence[str] | None = None,
         limit: int = 1,
     ) -> list[Lease]:
-        wanted = {
-            "agents": None if agents is None else json.dumps(list(agents)),
-            "tiers": None if tiers is None else json.dumps([rank(tier) for tier in tiers]),
-            "limit": limit,
-        }
+        wanted = {**_of(agents), "tiers": _mask(tiers), "limit": limit}
         leases = await self._take(worker, wanted)
         deadline = self._now() + wait
         while not leases and self._now() < deadline:
@@ -97,18 +95,17 @@ class SqliteQueue:
 
         def write(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
             connection.execute(sql["promote"], {"now": now})
-            return connection.execute(sql["take"], {**wanted, "until": until, "token": token}).fetchall()
+            rows = connection.execute(sql["ready"], wanted).fetchall()
+            connection.executemany(sql["take"], [(until, token, row[6], row[0]) for row in rows])
+            return rows
 
         try:
             rows = await self._database.write(write)
         except asyncio.CancelledError:
             self._put_back(token)
             raise
-        rows.sort(key=lambda row: (row[3], row[2]))
         return [
-            Lease(
-                thread, token, until, float(ring_at), float(start_by), TIER_NAMES[tier], owner, agent, attempt
-            )
+            Lease(thread, token, until, ring_at, start_by, TIER_NAMES[tier], owner, agent, attempt)
             for thread, ring_at, start_by, tier, owner, agent, attempt in rows
         ]
 
@@ -164,7 +161,9 @@ class SqliteQueue:
         def write(connection: sqlite3.Connection) -> tuple[str, int, float] | None:
             if at <= 0 and connection.execute(sql["leave"], given).rowcount:
                 return None
-            kept: tuple[str, int, float] | None = connection.execute(sql["give_back"], given).fetchone()
+            if not connection.execute(sql["give_back"], given).rowcount:
+                return None
+            kept: tuple[str, int, float] = connection.execute(sql["given_back"], (lease.thread,)).fetchone()
             return kept
 
         kept = await self._database.write(write)
@@ -176,7 +175,7 @@ class SqliteQueue:
         return int(found[0])
 
     async def next_at(self, agents: Sequence[str] | None = None) -> float:
-        given = {"agents": None if agents is None else json.dumps(list(agents))}
+        given = _of(agents)
         found = self._database.read(
             lambda connection: connection.execute(self._sql["next_at"], given).fetchone()
         )
@@ -230,6 +229,16 @@ class SqliteQueue:
             return self._work_from_in(connection)
 
         return self._database.read(look)
+
+
+def _of(agents: Sequence[str] | None) -> dict[str, Any]:
+    """What the statements take for a choice of agents: their names between marks."""
+    return {"mark": MARK, "agents": None if agents is None else MARK + MARK.join(agents) + MARK}
+
+
+def _mask(tiers: Sequence[str] | None) -> int:
+    """A bit for each tier."""
+    return sum(1 << rank(tier) for tier in set(TIER_NAMES if tiers is None else tiers))
 
 
 def _columns(ring: Ring, now: float) -> dict[str, Any]:

@@ -18,17 +18,14 @@ WHERE NOT rung OR excluded.tier < tier OR excluded.ring_at < ring_at OR excluded
 -- name: promote
 UPDATE rings SET ready = 1 WHERE NOT ready AND ready_at <= :now
 
+-- name: ready
+SELECT thread, ring_at, start_by, tier, owner, agent, attempt + (token <> '')
+FROM rings
+WHERE ready AND (:agents IS NULL OR instr(:agents, :mark || agent || :mark)) AND (:tiers >> tier) & 1
+ORDER BY tier, start_by LIMIT :limit
+
 -- name: take
-UPDATE rings SET
-    ready = 0, ready_at = :until, token = :token, attempt = attempt + (token <> ''), rung = 0, cut = 0
-WHERE thread IN (
-    SELECT thread FROM rings
-    WHERE ready
-        AND (:agents IS NULL OR agent IN (SELECT value FROM json_each(:agents)))
-        AND (:tiers IS NULL OR tier IN (SELECT value FROM json_each(:tiers)))
-    ORDER BY tier, start_by LIMIT :limit
-)
-RETURNING thread, ring_at, start_by, tier, owner, agent, attempt
+UPDATE rings SET ready = 0, ready_at = ?, token = ?, attempt = ?, rung = 0, cut = 0 WHERE thread = ?
 
 -- name: put_back
 UPDATE rings SET ready = 1, ready_at = ring_at, token = '', rung = 1 WHERE token = :token
@@ -72,14 +69,16 @@ UPDATE rings SET
         ELSE :at
     END
 WHERE thread = :thread AND token = :token
-RETURNING agent, tier, not_before
+
+-- name: given_back
+SELECT agent, tier, not_before FROM rings WHERE thread = ?
 
 -- name: size
 SELECT count(*) FROM rings
 
 -- name: next_at
 SELECT min(ready_at) FROM rings
-WHERE :agents IS NULL OR agent IN (SELECT value FROM json_each(:agents))
+WHERE :agents IS NULL OR instr(:agents, :mark || agent || :mark)
 
 -- name: next_change
 SELECT min(ready_at) FROM rings WHERE NOT ready

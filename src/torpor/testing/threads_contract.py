@@ -192,13 +192,14 @@ class SignalsContract(OpensStores):
             await store.create(row)
             for name in names:
                 await store.post([said(row.thread, id=name)])
+            await store.post([timer(row.thread, START + 60), timer(row.thread, START + 30)])
             part = await store.load(row.thread, limit=3)
-            assert (ids(part.signals), part.more) == (names[:3], True)
+            assert (ids(part.signals), part.more, part.next_due) == (names[:3], True, START + 30)
             whole = await store.load(row.thread, limit=5)
             assert (ids(whole.signals), whole.more) == (names, False)
             await store.commit(commit_on(part))
             rest = await store.load(row.thread, limit=3)
-            assert (ids(rest.signals), rest.more) == (names[3:], False)
+            assert (ids(rest.signals), rest.more, rest.next_due) == (names[3:], False, START + 30)
 
     async def test_a_signal_that_is_not_due_does_not_exist_yet(
         self, opening: Opening, clock: FakeClock

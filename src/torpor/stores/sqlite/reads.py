@@ -19,7 +19,7 @@ _OUTBOX = statements(__package__, "sql/outbox.sql")
 
 _ONE, _STRANDED, _RECORDS = _THREADS["one"], _THREADS["stranded"], _THREADS["records"]
 _WHOLE, _AFTER = _HISTORY["whole"], _HISTORY["after"]
-_DUE, _NEXT_DUE, _OPEN = _INBOX["due"], _INBOX["next_due"], _INBOX["open"]
+_SOME, _DUE, _NEXT_DUE, _OPEN = _INBOX["some"], _INBOX["due"], _INBOX["next_due"], _INBOX["open"]
 _OUTCOME = _INBOX["outcome"]
 _OF_THREAD = _OUTBOX["of_thread"]
 
@@ -33,18 +33,33 @@ def load(
         raise Refused(f"There is no thread {thread!r} in this store.")
     row, number = row_of(values), values[NUMBER]
     history = None if known == row.version else tuple(_messages(connection, _WHOLE, (number,)))
-    due = connection.execute(_DUE, (number, now, limit + 1)).fetchall()
+    due, more, signal_due = _inbox(connection, number, now, limit)
     outbox, effect_due = _outbox(connection, number, now)
-    signal_due = connection.execute(_NEXT_DUE, (number, now)).fetchone()[0] or 0.0
     return Snapshot(
         row=row,
         now=now,
         history=history,
-        signals=tuple([decode_signal(body) for (body,) in due[:limit]]),
-        more=len(due) > limit,
+        signals=tuple([decode_signal(body) for body in due]),
+        more=more,
         outbox=outbox,
         next_due=min(signal_due or effect_due, effect_due or signal_due),
     )
+
+
+def _inbox(
+    connection: sqlite3.Connection, number: int, now: float, limit: int
+) -> tuple[list[bytes], bool, float]:
+    """Due signals in order of arrival, whether more are left, and when the next one is due.
+
+    Nearly always the whole inbox is a handful, which one statement gives faster than three.
+    """
+    found = connection.execute(_SOME, (number, limit + 1)).fetchall()
+    if len(found) <= limit:
+        due = sorted([(place, body) for place, at, body in found if at <= now])
+        return [body for _, body in due], False, next((at for _, at, _ in found if at > now), 0.0)
+    bodies = [body for (body,) in connection.execute(_DUE, (number, now, limit + 1))]
+    next_due = connection.execute(_NEXT_DUE, (number, now)).fetchone()[0] or 0.0
+    return bodies[:limit], len(bodies) > limit, next_due
 
 
 def _messages(connection: sqlite3.Connection, sql: str, given: tuple[int, ...]) -> list[StoredMessage]:
@@ -54,7 +69,7 @@ def _messages(connection: sqlite3.Connection, sql: str, given: tuple[int, ...]) 
 def _outbox(connection: sqlite3.Connection, number: int, now: float) -> tuple[tuple[OutboxRow, ...], float]:
     """Effects to be taken, and when the next one that nobody holds may be."""
     due, later = [], 0.0
-    for values in connection.execute(_OF_THREAD, (number, now)).fetchall():
+    for _, *values in sorted(connection.execute(_OF_THREAD, (number, now)).fetchall()):
         not_before = values[2]
         if not_before <= now:
             due.append(outbox_row(values))

@@ -69,10 +69,11 @@ def columns_of(row: Row) -> tuple[Any, ...]:
     )
 
 
-def advance_of(commit: Commit) -> tuple[Any, ...]:
-    """What a commit changes in the row, and its guard."""
-    row, base = commit.row, commit.base
+def advance_of(commit: Commit, number: int) -> tuple[Any, ...]:
+    """What a commit changes in the row of that inner number."""
+    row = commit.row
     return (
+        commit.base.counter + 1,
         commit.commit_id,
         row.context,
         row.tier,
@@ -87,12 +88,10 @@ def advance_of(commit: Commit) -> tuple[Any, ...]:
         row.length,
         row.shape,
         row.head,
-        commit.thread,
-        base.counter,
-        base.commit_id,
+        number,
     )
 
 
-def fixed_of(row: Row) -> tuple[Any, ...]:
+def fixed_of(row: Row) -> list[Any]:
     """The columns that hardly ever change; left alone where they are as before, for their indexes' sake."""
-    return (row.agent, row.owner, row.user_id, row.purpose, row.root, row.parent, row.lineage, row.created)
+    return [row.agent, row.owner, row.user_id, row.purpose, row.root, row.parent, row.lineage, row.created]

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from torpor.core.errors import TorporError
 from torpor.stores.sqlite.faults import busy, fault
 
 T = TypeVar("T")
@@ -39,19 +38,17 @@ class Job:
         self.value: Any = None
         self.error: Exception | None = None
 
-    def run(self, connection: sqlite3.Connection) -> None:
-        """Do it; its failure undoes nothing but itself."""
+    def run(self, connection: sqlite3.Connection) -> bool:
+        """Do it. False: it failed after it had written something, which must be undone."""
         if self.future is not None and self.future.cancelled():
-            return
-        connection.execute("SAVEPOINT one")
+            return True
+        before = connection.total_changes
         try:
-            self.value = self.operation(connection)
-        except Exception as error:
+            self.value, self.error = self.operation(connection), None
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller, who is told
             self.error = error
-            if not connection.in_transaction:
-                raise  # so grave that SQLite has undone the whole transaction
-            connection.execute("ROLLBACK TO one")
-        connection.execute("RELEASE one")
+            return connection.in_transaction and connection.total_changes == before
+        return True
 
     def tell(self, failure: Exception | None) -> None:
         """Give the caller what came of it."""
@@ -127,9 +124,10 @@ class GroupWriter:
             self._thread.run(loop, lambda: transact(self._connection, self._path, jobs), self._end, jobs)
             return
         changes = self._connection.total_changes
-        failure = run_all(self._connection, self._path, jobs)
-        if failure or self._connection.total_changes == changes:
-            self._end(loop, jobs, failure or finish(self._connection, self._path))
+        if not run_all(self._connection, self._path, jobs):
+            self._thread.run(loop, lambda: one_by_one(self._connection, self._path, jobs), self._end, jobs)
+        elif self._connection.total_changes == changes:
+            self._end(loop, jobs, finish(self._connection, self._path))
         else:
             self._thread.run(loop, lambda: finish(self._connection, self._path), self._end, jobs)
 
@@ -208,7 +206,11 @@ def transact(connection: sqlite3.Connection, path: str, jobs: list[Job]) -> Exce
         enter(connection)
     except sqlite3.Error as error:
         return fault(error, path)
-    return run_all(connection, path, jobs) or finish(connection, path)
+    if run_all(connection, path, jobs):
+        return finish(connection, path)
+    if len(jobs) > 1:
+        one_by_one(connection, path, jobs)
+    return None
 
 
 def enter(connection: sqlite3.Connection) -> None:
@@ -225,16 +227,27 @@ def enter(connection: sqlite3.Connection) -> None:
             return
 
 
-def run_all(connection: sqlite3.Connection, path: str, jobs: list[Job]) -> Exception | None:
-    """Run the operations inside the open transaction."""
-    try:
-        for job in jobs:
-            job.run(connection)
-            if isinstance(job.error, sqlite3.Error):
-                job.error = fault(job.error, path)
-    except sqlite3.Error as error:
-        return _undone(connection, error, path)
-    return None
+def run_all(connection: sqlite3.Connection, path: str, jobs: list[Job]) -> bool:
+    """Run the operations inside the open transaction.
+
+    Nearly all that fail do so before they write. False: one did not, and everything has been undone. That is
+    cheaper than a savepoint for each, which would copy every page it touches.
+    """
+    for job in jobs:
+        clean = job.run(connection)
+        if isinstance(job.error, sqlite3.Error):
+            job.error = fault(job.error, path)
+        if not clean:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            return False
+    return True
+
+
+def one_by_one(connection: sqlite3.Connection, path: str, jobs: list[Job]) -> None:
+    """Run the operations again, each in its own transaction, so that the one that fails fails alone."""
+    for job in jobs:
+        job.error = transact(connection, path, [job]) or job.error
 
 
 def finish(connection: sqlite3.Connection, path: str) -> Exception | None:
@@ -242,11 +255,7 @@ def finish(connection: sqlite3.Connection, path: str) -> Exception | None:
     try:
         connection.execute("COMMIT")
     except sqlite3.Error as error:
-        return _undone(connection, error, path)
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        return fault(error, path)
     return None
-
-
-def _undone(connection: sqlite3.Connection, error: sqlite3.Error, path: str) -> TorporError:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
-    return fault(error, path)

@@ -2,6 +2,9 @@
 
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from torpor.core.codec import decode_effect, encode
 from torpor.core.effects import Effect
@@ -18,18 +21,27 @@ _INBOX = statements(__package__, "sql/inbox.sql")
 _OUTBOX = statements(__package__, "sql/outbox.sql")
 
 _ADD_THREAD, _ADDRESS, _NUMBER = _THREADS["add"], _THREADS["address"], _THREADS["number"]
-_ADVANCE, _REWRITE, _VERSION = _THREADS["advance"], _THREADS["rewrite"], _THREADS["version"]
+_GUARDED, _ADVANCE, _REWRITE = _THREADS["guarded"], _THREADS["advance"], _THREADS["rewrite"]
 _POSTPONE, _ADD_RECORD = _THREADS["postpone"], _THREADS["add_record"]
 _ADD_MESSAGE = _HISTORY["add"]
 _ADD_SIGNAL, _TAKE, _ABSORB, _PRUNE = _INBOX["add"], _INBOX["take"], _INBOX["absorb"], _INBOX["prune"]
-_ADD_EFFECT, _CLAIM, _DELIVERED, _RELEASE = (
+_ADD_EFFECT, _ONE_EFFECT, _CLAIM, _DELIVERED, _RELEASE = (
     _OUTBOX["add"],
+    _OUTBOX["one"],
     _OUTBOX["claim"],
     _OUTBOX["delivered"],
     _OUTBOX["release"],
 )
 
 UNKNOWN = Posted("unknown")
+
+
+class Claimer(msgspec.Struct, frozen=True):
+    """Who claims effects, when, and until when."""
+
+    holder: str
+    now: float
+    until: float
 
 
 def number_of(connection: sqlite3.Connection, thread: str) -> int:
@@ -77,11 +89,14 @@ def _signal(
 
 def commit(connection: sqlite3.Connection, change: Commit, now: float, holder: str) -> Version:
     """Write a slice, guarded by the version it read."""
-    fixed = connection.execute(_ADVANCE, advance_of(change)).fetchone()
-    if fixed is None:
-        return _repeated(connection, change)
-    number: int = fixed[0]
-    if fixed[1:] != (expected := fixed_of(change.row)):
+    found = connection.execute(_GUARDED, (change.thread,)).fetchone()
+    if found is None:
+        raise Refused(f"There is no thread {change.thread!r} in this store.")
+    number, counter, commit_id, *fixed = found
+    if (counter, commit_id) != (change.base.counter, change.base.commit_id):
+        return _repeated(change, Version(counter, commit_id))
+    connection.execute(_ADVANCE, advance_of(change, number))
+    if fixed != (expected := fixed_of(change.row)):
         connection.execute(_REWRITE, (*expected, number))
     _append(connection, number, change)
     _settle(connection, number, change, now)
@@ -96,13 +111,10 @@ def commit(connection: sqlite3.Connection, change: Commit, now: float, holder: s
     return Version(change.base.counter + 1, change.commit_id)
 
 
-def _repeated(connection: sqlite3.Connection, change: Commit) -> Version:
-    found = connection.execute(_VERSION, (change.thread,)).fetchone()
-    if found is None:
-        raise Refused(f"There is no thread {change.thread!r} in this store.")
-    if found[1] != change.commit_id:
-        raise Conflict(f"Thread {change.thread} has moved on to version {found[0]}.")
-    return Version(found[0], found[1])
+def _repeated(change: Commit, at: Version) -> Version:
+    if at.commit_id != change.commit_id:
+        raise Conflict(f"Thread {change.thread} has moved on to version {at.counter}.")
+    return at
 
 
 def _append(connection: sqlite3.Connection, number: int, change: Commit) -> None:
@@ -138,22 +150,32 @@ def postpone(
 
 
 def claim(
-    connection: sqlite3.Connection, thread: str, ids: Sequence[str], claimer: dict[str, str | float]
+    connection: sqlite3.Connection, thread: str, ids: Sequence[str], claimer: Claimer
 ) -> list[OutboxRow]:
-    """Take or renew effects; those that the claimer (``until``, ``holder``, ``now``) has now."""
-    given = {**claimer, "thread": number_of(connection, thread)}
+    """Take or renew effects; those that the claimer has now."""
+    number = number_of(connection, thread)
     held: list[OutboxRow] = []
     for id in ids:
-        held.extend(
-            outbox_row(values) for values in connection.execute(_CLAIM, {**given, "id": id}).fetchall()
-        )
+        found = connection.execute(_ONE_EFFECT, (number, id)).fetchone()
+        if found is None:
+            continue
+        body, attempt, not_before, claimed_until, holder = found
+        if claimed_until > claimer.now:
+            if holder != claimer.holder:
+                continue
+        elif not_before > claimer.now:
+            continue
+        else:
+            attempt += 1
+        connection.execute(_CLAIM, (attempt, claimer.until, claimer.holder, number, id))
+        held.append(OutboxRow(decode_effect(body), attempt, not_before, claimer.until))
     return held
 
 
-def outbox_row(values: tuple[bytes, int, float, float]) -> OutboxRow:
+def outbox_row(values: Sequence[Any]) -> OutboxRow:
     """An outbox row from the columns that ``outbox.sql`` gives."""
     body, attempt, not_before, claimed_until = values
-    return OutboxRow(decode_effect(body), attempt, float(not_before), float(claimed_until))
+    return OutboxRow(decode_effect(body), attempt, not_before, claimed_until)
 
 
 def delivered(connection: sqlite3.Connection, thread: str, ids: Sequence[str]) -> None:

@@ -4,6 +4,9 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?6
 WHERE NOT EXISTS (SELECT 1 FROM absorbed WHERE thread = ?1 AND id = ?2)
 ON CONFLICT (thread, id) DO NOTHING
 
+-- name: some
+SELECT number, due, body FROM inbox INDEXED BY inbox_due WHERE thread = ? ORDER BY due LIMIT ?
+
 -- name: due
 SELECT body FROM inbox INDEXED BY inbox_due WHERE thread = ? AND due <= ? ORDER BY number LIMIT ?
 

@@ -4,15 +4,13 @@ VALUES (?, ?, ?, 0, ?, ?, ?, ?)
 ON CONFLICT (thread, id) DO NOTHING
 
 -- name: of_thread
-SELECT body, attempt, not_before, claimed_until FROM outbox
-WHERE thread = ? AND claimed_until <= ? ORDER BY number
+SELECT number, body, attempt, not_before, claimed_until FROM outbox WHERE thread = ? AND claimed_until <= ?
+
+-- name: one
+SELECT body, attempt, not_before, claimed_until, holder FROM outbox WHERE thread = ? AND id = ?
 
 -- name: claim
-UPDATE outbox SET
-    attempt = attempt + (claimed_until <= :now), claimed_until = :until, holder = :holder
-WHERE thread = :thread AND id = :id
-    AND (claimed_until <= :now AND not_before <= :now OR claimed_until > :now AND holder = :holder)
-RETURNING body, attempt, not_before, claimed_until
+UPDATE outbox SET attempt = ?, claimed_until = ?, holder = ? WHERE thread = ? AND id = ?
 
 -- name: delivered
 DELETE FROM outbox WHERE thread = ? AND id = ?
