@@ -8,21 +8,22 @@ from rich.text import Text as Line
 
 from tests.web.messages import AT, SAMPLES
 from torpor.cli.conversation import Conversation
-from torpor.core.messages import Message, Result, Text
+from torpor.core.messages import By, Message, Result, Text
 from torpor.core.record import SliceRecord, WaitSettled
 from torpor.ports import Row
 from torpor.runtime.explain import Explanation
 from torpor.runtime.threads import Entry
-from torpor.web.shapes import Found, view
+from torpor.web.shapes import Found, Received, view
 
 WAITED = WaitSettled("c1-0", "call", AT + 3, AT + 65, "result", released=True)
 RECORD = SliceRecord("t1", 1, settled=(WAITED,))
 
 
-def found(**changes: str) -> Found:
+def found() -> Found:
     explanation = Explanation("t1", "adder", "open", "", False, 2, (), "The thread waits for add (for 5 s).")
     row = Row(thread="t1", agent="adder", owner="ann", title="add these\x1b[2J", state="open")
-    return view(row, Found, explanation=explanation)
+    words = Received("said/9", AT, "are you\x07 there?", "steer", By("person", "ann", "token"))
+    return view(row, Found, explanation=explanation, received=[words])
 
 
 def lines(messages: tuple[Message, ...], *, full: bool = False) -> list[Line]:
@@ -70,7 +71,7 @@ def test_every_kind_is_told_in_words() -> None:
         "cut short",
         "waited 1 min 2 s for add; its model worked 1.5 s",
         "now    The thread waits for add (for 5 s).",
-        "inbox  2 received, not read yet",
+        "16:33:20  person ann, by token  received, not read yet\n          are you␇ there?",
     ):
         assert words in text
 

@@ -53,7 +53,8 @@ SAMPLES: tuple[Message, ...] = (
         signal="c1-0/result",
     ),
     Result(
-        AT + 66, "c1-1", (Text("no"),), is_error=True, cause="unknown", subscription=True, handle="h", size=9_000
+        AT + 66, "c1-1", (Text("no"),), is_error=True, cause="unknown", subscription=True,
+        handle="h", size=9_000,
     ),
     Happened(AT + 67, "c1-1", "watch", "{}", (Text("changed"),), by=TOOL, final=True, event_id="e1", seq=4),
     Noted(AT + 68, Queued((Text("later"),), "said/2", By("person", "bob"))),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.routing import Route
 
 from tests.web.places import Client, served, store_of, until
 from torpor import Agent, Runtime, tool
@@ -15,6 +16,7 @@ from torpor.core.messages import Text
 from torpor.models import ScriptedModel, call
 from torpor.tools.callbacks import Callbacks
 from torpor.web.app import build
+from torpor.web.callbacks import CallbackWeb
 from torpor.web.listening import listening
 
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -142,6 +144,29 @@ async def test_a_wrong_token_is_refused_before_its_body_is_read() -> None:
             async with client.session.post(f"{client.url}/callbacks/wrong", data=endless()) as response:
                 assert response.status == 403
         assert sent < 64 * 1024 * 1024
+
+
+async def test_a_body_that_comes_too_slowly_is_to_be_sent_again() -> None:
+    async with pending("memory:") as (runtime, client, thread, call_id, path):
+        parts = runtime.parts
+        hurried = CallbackWeb(parts.callbacks, parts.queue, seconds=0.05)
+        app = build(parts.threads, parts.callbacks, token="t")
+        app.router.routes.insert(0, Route("/callbacks/{token}", hurried.receive, methods=["POST"]))
+        slow = asyncio.Event()
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"{"
+            await slow.wait()
+            yield b"}"
+
+        async with (
+            listening(app, "127.0.0.1:0") as url,
+            client.session.post(url + path, data=pieces()) as response,
+        ):
+            slow.set()
+            assert response.status == 503
+            assert "Retry-After" in response.headers
+        assert await client.ask("POST", path, json=result(thread, call_id)) == (200, None)
 
 
 async def test_too_many_at_once_are_told_when_to_come_again() -> None:

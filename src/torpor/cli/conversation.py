@@ -88,10 +88,16 @@ class Conversation:
     def ending(self) -> Iterator[Text]:
         """How long it waited for what, and what it waits for now."""
         yield Text()
+        for words in self._found.received:
+            yield line(
+                (clock(words.at), "dim"),
+                "  ",
+                (source(words.by), "cyan"),
+                ("  received, not read yet", "dim"),
+            )
+            yield from self._body(words.text)
         yield line(("waited ", "dim"), self._waited())
         yield line(("now    ", "dim"), self._found.explanation.text)
-        if self._found.explanation.received:
-            yield line(("inbox  ", "dim"), f"{self._found.explanation.received} received, not read yet")
 
     def _date(self, at: float) -> Iterator[Text]:
         day = f"{datetime.fromtimestamp(at, UTC):%A, %Y-%m-%d} UTC"

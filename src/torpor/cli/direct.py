@@ -7,7 +7,7 @@ from torpor.core.messages import By
 from torpor.core.record import SliceRecord
 from torpor.ports import LiveEvent
 from torpor.runtime.threads import Entry, Receipt, Threads
-from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView, view
+from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView, look_up, view
 
 
 class Direct:
@@ -43,8 +43,7 @@ class Direct:
         return [view(row, ThreadView) for row in rows]
 
     async def get(self, thread: str) -> Found:
-        row = await self._threads.row(thread)
-        return view(row, Found, explanation=await self._threads.explain(thread))
+        return await look_up(self._threads, thread)
 
     async def entries(self, thread: str, after: int = 0) -> list[Entry]:
         return await self._threads.history(thread, after)

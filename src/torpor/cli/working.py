@@ -37,12 +37,14 @@ async def working(parts: "Parts", slots: int) -> AsyncIterator[Worker]:
 
 
 async def until_signalled() -> None:
-    """Wait for SIGINT or SIGTERM."""
+    """Wait for SIGINT or SIGTERM; a second one ends the process at once."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     await stop.wait()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(number)
 
 
 def need_agents(parts: "Parts") -> None:

@@ -21,22 +21,32 @@ class TooLarge(Exception):
     """A body is over its limit."""
 
 
-async def read(request: Request, limit: int) -> bytes:
-    """The whole body. ``TooLarge`` as soon as more than ``limit`` bytes are announced or have come."""
+class TooSlow(Problem):
+    """A body did not arrive in time."""
+
+    def __init__(self) -> None:
+        super().__init__(408, "The body took too long to arrive.", {"Connection": "close"})
+
+
+async def read(request: Request, limit: int, seconds: float = SLOWEST_BODY) -> bytes:
+    """The whole body. ``TooLarge`` as soon as more than ``limit`` bytes are announced or have come.
+
+    ``TooSlow`` if it takes more than so many seconds.
+    """
     announced = request.headers.get("content-length", "0")
     if announced.isdigit() and int(announced[:20]) > limit:
         raise TooLarge
     pieces: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(SLOWEST_BODY):
+        async with asyncio.timeout(seconds):
             async for piece in request.stream():
                 size += len(piece)
                 if size > limit:
                     raise TooLarge
                 pieces.append(piece)
     except TimeoutError:
-        raise Problem(408, "The body took too long to arrive.", {"Connection": "close"}) from None
+        raise TooSlow from None
     except ClientDisconnect:
         raise Problem(400, "The connection ended inside the body.") from None
     return b"".join(pieces)

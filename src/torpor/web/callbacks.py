@@ -6,18 +6,23 @@ from starlette.responses import Response
 from torpor.core.errors import Refused, TorporError
 from torpor.ports import Queue
 from torpor.tools.callbacks import Callbacks, Outcome
-from torpor.web.bodies import TooLarge, read
+from torpor.web.bodies import TooLarge, TooSlow, read
 from torpor.web.problems import Failed, Failure, answer, log
 
+SLOWEST_BODY = 120.0
+"""Seconds that a callback's body may take to arrive."""
+
 _TYPES = {503: "unavailable"}
+_LATER = Outcome(503, "The body took too long to arrive; send it again.", retry_after=5.0)
 
 
 class CallbackWeb:
     """``POST /callbacks/{token}``."""
 
-    def __init__(self, callbacks: Callbacks, queue: Queue) -> None:
+    def __init__(self, callbacks: Callbacks, queue: Queue, seconds: float = SLOWEST_BODY) -> None:
         self._callbacks = callbacks
         self._queue = queue
+        self._seconds = seconds
 
     async def receive(self, request: Request) -> Response:
         """Take one callback; answered when its news is durable and its thread was rung."""
@@ -26,7 +31,10 @@ class CallbackWeb:
         if refused is not None:
             return _answer(refused, closing=True)
         try:
-            body = await read(request, self._callbacks.body_limit)
+            body = await read(request, self._callbacks.body_limit, self._seconds)
+        except TooSlow:
+            # A tool server gives up after 4xx; one that is slow today shall try again.
+            return _answer(_LATER, closing=True)
         except TooLarge:
             return _answer(await self._rung(await self._callbacks.too_large(token)), closing=True)
         webhook_id = request.headers.get("webhook-id", "")

@@ -14,12 +14,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from torpor.core.errors import TorporError
-from torpor.core.messages import text_of
-from torpor.core.signals import SaidSignal
 from torpor.ports import LiveEvent
 from torpor.runtime.threads import Entry, Threads
 from torpor.web.problems import Problem, answer_error
-from torpor.web.shapes import shown
+from torpor.web.shapes import received, shown
 
 KEEP_ALIVE = 15.0
 """Seconds of silence after which a comment is sent."""
@@ -121,12 +119,7 @@ class _Stream(Response):
 
     async def _received(self) -> list[bytes]:
         """What was said and not yet read by the agent, as of now."""
-        inbox = await self._streams.threads.store.inbox(self._thread)
-        said = [signal for signal in inbox if isinstance(signal, SaidSignal)]
-        return [
-            _event("received", {"text": text_of(one.parts), "signal": one.id, "mode": one.mode, "at": one.at})
-            for one in said
-        ]
+        return [_event("received", one) for one in await received(self._streams.threads, self._thread)]
 
 
 def _next(items: AsyncIterator[Entry | LiveEvent]) -> "asyncio.Future[Entry | LiveEvent]":

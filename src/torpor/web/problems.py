@@ -39,8 +39,9 @@ class Problem(Exception):
 
 
 def answer(status: int, value: object, headers: Mapping[str, str] | None = None) -> Response:
-    """A JSON answer."""
-    return Response(msgspec.json.encode(value), status, headers=headers, media_type="application/json")
+    """A JSON answer, which nobody on the way may keep."""
+    told = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(msgspec.json.encode(value), status, headers=told, media_type="application/json")
 
 
 def answer_error(error: Exception) -> Response:

@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from torpor.core.errors import Refused
-from torpor.core.messages import File, Image, Message, Part, Text, text_of
+from torpor.core.messages import By, File, Image, Message, Part, Text, text_of
 from torpor.core.record import SliceRecord
+from torpor.core.signals import SaidSignal
 from torpor.ports import Row
 from torpor.runtime.explain import Explanation, Waiting
-from torpor.runtime.threads import Entry, Receipt
+from torpor.runtime.threads import Entry, Receipt, Threads
 
 CONTEXT_LIMIT = 100_000
 """Characters of a thread's context, as JSON text."""
@@ -126,9 +127,20 @@ class Started(ThreadView, frozen=True, kw_only=True):
     receipt: Receipt | None
 
 
-class Found(ThreadView, frozen=True, kw_only=True):
-    """A thread, and what it waits for."""
+class Received(msgspec.Struct, frozen=True):
+    """Words that have come and that the agent has not read yet."""
 
+    signal: str
+    at: float
+    text: str
+    mode: str
+    by: By
+
+
+class Found(ThreadView, frozen=True, kw_only=True):
+    """A thread, what was said to it and is not read yet, and what it waits for."""
+
+    received: list[Received]
     explanation: Explanation
 
 
@@ -169,6 +181,19 @@ class Health(msgspec.Struct, frozen=True):
 
 
 V = TypeVar("V", bound=ThreadView)
+
+
+async def received(threads: Threads, thread: str) -> list[Received]:
+    """What was said to a thread and is not read yet, in order."""
+    said = [signal for signal in await threads.store.inbox(thread) if isinstance(signal, SaidSignal)]
+    return [Received(one.id, one.at, text_of(one.parts), one.mode, one.by) for one in said]
+
+
+async def look_up(threads: Threads, thread: str) -> Found:
+    """A thread as it is now. ``UnknownThread`` if there is none."""
+    row = await threads.row(thread)
+    waiting = await threads.explain(thread)
+    return view(row, Found, received=await received(threads, thread), explanation=waiting)
 
 
 def view(row: Row, kind: type[V], **more: Any) -> V:

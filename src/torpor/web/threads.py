@@ -14,7 +14,6 @@ from torpor.web.bodies import value
 from torpor.web.problems import Problem, answer
 from torpor.web.shapes import (
     Done,
-    Found,
     Listing,
     NewThread,
     Records,
@@ -23,6 +22,7 @@ from torpor.web.shapes import (
     ThreadView,
     Ticket,
     TicketWanted,
+    look_up,
     page,
     view,
 )
@@ -90,9 +90,7 @@ class ThreadWeb:
         return answer(200, Listing([view(row, ThreadView) for row in rows], after))
 
     async def get(self, request: Request) -> Response:
-        id = _id(request)
-        row = await self._threads.row(id)
-        return answer(200, view(row, Found, explanation=await self._threads.explain(id)))
+        return answer(200, await look_up(self._threads, _id(request)))
 
     async def explain(self, request: Request) -> Response:
         return answer(200, await self._threads.explain(_id(request)))
@@ -134,7 +132,7 @@ class ThreadWeb:
         wanted = await value(request, TicketWanted, self._body_limit)
         row = await self._threads.row(wanted.thread)
         ticket = self._tickets.issue(f"/threads/{row.thread}/events")
-        return answer(201, Ticket(ticket, SECONDS), {"Cache-Control": "no-store"})
+        return answer(201, Ticket(ticket, SECONDS))
 
 
 def _id(request: Request) -> str:

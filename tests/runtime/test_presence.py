@@ -1,0 +1,66 @@
+"""Word of which workers run: each has a place, and a place falls free when its worker goes or dies."""
+
+import asyncio
+
+from torpor.ports import Side
+from torpor.runtime.presence import EVERY, GOOD_FOR, SPACE, presence, present
+from torpor.stores.memory import MemoryStore
+from torpor.testing.clock import FakeClock
+
+
+async def names(side: Side, clock: FakeClock) -> list[str]:
+    return sorted(here.worker for here in await present(side, clock.now()))
+
+
+async def test_a_worker_is_there_while_it_runs() -> None:
+    clock = FakeClock()
+    side: Side = MemoryStore(clock)
+    async with presence(side, clock, "a", ("x", "y")):
+        (here,) = await present(side, clock.now())
+        assert (here.worker, here.agents) == ("a", ("x", "y"))
+        async with presence(side, clock, "b", ("x",)):
+            assert await names(side, clock) == ["a", "b"]
+            await asyncio.sleep(0)
+            await clock.run(10 * GOOD_FOR)
+            assert await names(side, clock) == ["a", "b"]
+        assert await names(side, clock) == ["a"]
+    assert await names(side, clock) == []
+    assert clock.sleepers == 0
+
+
+async def test_the_place_of_a_dead_worker_is_used_again() -> None:
+    clock = FakeClock()
+    side: Side = MemoryStore(clock)
+    dead = presence(side, clock, "dead", ())
+    await dead.__aenter__()
+    task = next(task for task in asyncio.all_tasks() if task.get_name() == "torpor-presence")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert await names(side, clock) == ["dead"]
+    clock.advance(GOOD_FOR + 1)
+    assert await names(side, clock) == []
+    async with presence(side, clock, "next", ()):
+        assert await names(side, clock) == ["next"]
+        assert len(await side.entries(SPACE)) == 1
+
+
+async def test_two_that_took_one_place_part_again() -> None:
+    clock = FakeClock()
+    side: Side = MemoryStore(clock)
+    async with presence(side, clock, "a", ()):
+        (place,) = await side.entries(SPACE)
+        await side.put(SPACE, place, b"")
+        async with presence(side, clock, "b", ()):
+            assert await names(side, clock) == ["b"]
+            await asyncio.sleep(0)
+            await clock.run(EVERY)
+            assert await names(side, clock) == ["a", "b"]
+
+
+async def test_what_cannot_be_read_counts_as_nobody() -> None:
+    clock = FakeClock()
+    side: Side = MemoryStore(clock)
+    await side.put(SPACE, "w0", b"\xff")
+    assert await names(side, clock) == []
+    async with presence(side, clock, "a", ()):
+        assert await names(side, clock) == ["a"]
