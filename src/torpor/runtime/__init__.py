@@ -1,1 +1,1 @@
-"""What does, in order: slices, dispatch, workers, the sweep, and the live channel. Imports core and ports only."""
+"""What does, in order: slices, dispatch, workers, the sweep, live channel. Imports core and ports only."""

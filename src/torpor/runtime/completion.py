@@ -61,6 +61,8 @@ async def ask(slice: Slice) -> Completion:
 def _forgive(running: Running) -> None:
     """Go on after a cancellation that was meant for the completion alone; any other is passed on."""
     task = asyncio.current_task()
+    if task is not None and not task.cancelling():
+        raise Broken("The model's stream was cancelled, and nobody had asked for that.") from None
     if task is None or not (running.cut or running.overdue or running.lost):
         raise asyncio.CancelledError
     task.uncancel()

@@ -22,7 +22,7 @@ class Discovery(Protocol):
     """The way to a tool server's manifest."""
 
     async def manifest(self, server: str) -> bytes:
-        """The manifest, fetched and found valid. ``Refused`` if it is not; ``Unavailable`` if it did not come."""
+        """The manifest, fetched and found valid. ``Refused`` if it is not, ``Unavailable`` if none came."""
 
 
 class Equipment:

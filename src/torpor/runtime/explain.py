@@ -45,7 +45,7 @@ def explain(
     received = sum(1 for signal in inbox if signal.due <= now)
     waits = (*_calls(head, inbox), *_subscriptions(head), *_slices(row, head, received, now, agents))
     owes = owes_now(head)
-    text = _words(row, head, waits, received, now)
+    text = _words(row, head, waits, now)
     return Explanation(row.thread, row.agent, row.state, head.reason, owes, received, tuple(waits), text)
 
 
@@ -81,7 +81,7 @@ def _slices(row: Row, head: Head, received: int, now: float, agents: Sequence[st
     return [Waiting(f"{row.thread}/slice", kind, name, row.updated)]
 
 
-def _words(row: Row, head: Head, waits: Sequence[Waiting], received: int, now: float) -> str:
+def _words(row: Row, head: Head, waits: Sequence[Waiting], now: float) -> str:
     if row.state != "open":
         return f"The thread is {row.state}{': ' + head.reason if head.reason else '.'}"
     if not waits:

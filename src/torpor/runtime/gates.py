@@ -6,7 +6,7 @@ SPACE = "gates"
 
 
 class Gates:
-    """Kept in the store, remembered here; another process learns of a gate at its start or by its own failure."""
+    """Kept in the store, remembered here; others learn of one at their start or by a failure of their own."""
 
     def __init__(self, side: Side) -> None:
         self._side = side

@@ -10,7 +10,7 @@ class Ids:
     """
 
     def __init__(self, random: Random | None = None) -> None:
-        self._random = random or Random(SystemRandom().getrandbits(128))
+        self._random = random or Random(SystemRandom().getrandbits(128))  # noqa: S311 - seeded by the system
 
     def text(self, length: int) -> str:
         """``length`` random digits."""

@@ -4,6 +4,8 @@ Load, absorb, at most one completion, commit, dispatch, yield. What goes wrong h
 a model's failure is retried or parks the thread, a lost race forgets everything, and the rest is raised.
 """
 
+import logging
+
 import msgspec
 
 from torpor.core.absorb import absorb
@@ -13,29 +15,37 @@ from torpor.core.messages import Born, Noted, Parked
 from torpor.core.plan import Complete, Exceeded, owes_now, plan
 from torpor.core.record import SliceRecord
 from torpor.core.retry import Again, Park, after_failure
-from torpor.core.signals import ClosedSignal, Nudged, SaidSignal, StoppedSignal
+from torpor.core.signals import Nudged
 from torpor.core.step import Step
+from torpor.core.thread import Head
 from torpor.ports import Commit, LiveEvent, OutboxRow, Row, Snapshot, StoredMessage, Version
 from torpor.runtime.completion import ask, take
 from torpor.runtime.hot import Warm, warm_up
-from torpor.runtime.state import Kit, Outcome, Running, Slice
+from torpor.runtime.state import Kit, Outcome, Running, Slice, calls_off
+
+log = logging.getLogger("torpor.slice")
+
+MANY = 2_000
+"""Signals that are looked through for one that ends a wait."""
 
 
 async def run_slice(kit: Kit, running: Running) -> Outcome:
     """Run one slice of the leased thread."""
     thread = running.lease.thread
     warm = kit.hot.get(thread)
-    snapshot = await kit.store.load(thread, known=warm.version if warm else None)
+    snapshot = await _load(kit, thread, warm)
     running.loaded = kit.clock.now()
+    running.taken = snapshot.signals
     row = snapshot.row
     member = kit.roster.get(row.agent)
     if member is None:
-        return Outcome("unknown agent", error=f"No agent {row.agent!r} is known here: {kit.roster.names}.")
-    if _resting(snapshot):
-        return Outcome("failed", again_at=_soonest(row.not_before, snapshot.next_due))
+        return _unknown(kit, row)
     if warm is None or snapshot.history is not None:
         warm = warm_up(row, snapshot.history or ())
     slice = Slice(kit, running, snapshot, warm, member)
+    if _resting(snapshot):
+        await _resume(slice)
+        return Outcome("failed", again_at=_soonest(row.not_before, snapshot.next_due))
     try:
         return await _run(slice)
     except Conflict:
@@ -44,13 +54,29 @@ async def run_slice(kit: Kit, running: Running) -> Outcome:
         return Outcome("conflict", again_at=snapshot.now)
 
 
+async def _load(kit: Kit, thread: str, warm: Warm | None) -> Snapshot:
+    known = warm.version if warm else None
+    snapshot = await kit.store.load(thread, known=known)
+    if snapshot.more and _resting(snapshot):
+        # What ends the waiting may stand behind all that came meanwhile.
+        snapshot = await kit.store.load(thread, known=known, limit=MANY)
+    return snapshot
+
+
 def _resting(snapshot: Snapshot) -> bool:
     """A failed try waits for its time; only what ends the waiting is looked at before."""
     return snapshot.row.not_before > snapshot.now and not any(
-        isinstance(signal, StoppedSignal | ClosedSignal | Nudged)
-        or (isinstance(signal, SaidSignal) and signal.mode == "interrupt")
-        for signal in snapshot.signals
+        isinstance(signal, Nudged) or calls_off(signal) for signal in snapshot.signals
     )
+
+
+def _unknown(kit: Kit, row: Row) -> Outcome:
+    known = ", ".join(kit.roster.names) or "none"
+    text = (
+        f"The thread {row.thread} waits for a worker that knows the agent {row.agent!r}. Known here: {known}."
+    )
+    log.warning("%s", text)
+    return Outcome("unknown agent", error=text)
 
 
 async def _run(slice: Slice) -> Outcome:
@@ -80,7 +106,7 @@ async def _complete(slice: Slice) -> Outcome:
         step.definition = await kit.equipment.definition(slice.member, step.thread, step.head)
     gate = await kit.gates.until(slice.member.model.name)
     if gate > step.now:
-        return Outcome("gated", again_at=_soonest(gate, slice.snapshot.next_due))
+        return await _gated(slice, gate)
     try:
         completion = await ask(slice)
         await take(slice, completion)
@@ -91,6 +117,14 @@ async def _complete(slice: Slice) -> Outcome:
     finally:
         kit.live.ended(step.thread)
     return await _commit(slice, "")
+
+
+async def _gated(slice: Slice, gate: float) -> Outcome:
+    """The model's provider wants no request before an instant: nothing is committed but that."""
+    row = slice.snapshot.row
+    await slice.kit.store.postpone(row.thread, row.version, row.attempt, gate)
+    await _resume(slice)
+    return Outcome("gated", again_at=_soonest(gate, slice.snapshot.next_due))
 
 
 async def _failed(slice: Slice, error: TorporError) -> Outcome:
@@ -104,6 +138,7 @@ async def _failed(slice: Slice, error: TorporError) -> Outcome:
         step.add(Noted(step.now, Parked(judged.reason, judged.kind, judged.aside), step.trace))
         return await _commit(slice, "parked")
     await _postpone(slice, judged, error)
+    await _resume(slice)
     return Outcome("failed", again_at=_soonest(judged.at, slice.snapshot.next_due), error=str(error))
 
 
@@ -130,10 +165,16 @@ async def _commit(slice: Slice, why: str) -> Outcome:
             kit.dispatch.start(row, held)
         if kit.live.watched(step.thread):
             kit.live.publish(step.thread, LiveEvent("committed", position=step.head.length))
-    if snapshot.outbox:
-        wanted = {**step.head.pending, **step.head.detached}
-        await kit.dispatch.resume(snapshot.row, snapshot.outbox, wanted)
+    await _resume(slice, step.head)
     return Outcome(yielded, _next_look(slice, yielded))
+
+
+async def _resume(slice: Slice, head: Head | None = None) -> None:
+    """Take up effects that nobody holds, as far as the committed head still wants them."""
+    outbox = slice.snapshot.outbox
+    if outbox:
+        head = head or slice.warm.head
+        await slice.kit.dispatch.resume(slice.snapshot.row, outbox, {**head.pending, **head.detached})
 
 
 def _yielded(step: Step) -> str:

@@ -7,6 +7,7 @@ import msgspec
 
 from torpor.core.definition import Definition
 from torpor.core.prompt import Projection
+from torpor.core.signals import AnySignal, ClosedSignal, SaidSignal, StoppedSignal
 from torpor.core.step import Step
 from torpor.core.turn import Gathering
 from torpor.ports import Clock, Lease, OutboxRow, Row, Side, Snapshot, Store
@@ -46,6 +47,13 @@ class Kit(msgspec.Struct, frozen=True, eq=False):
     """Seconds for which new effects are claimed for this process."""
 
 
+def calls_off(signal: AnySignal) -> bool:
+    """A person wants what runs to end now."""
+    return isinstance(signal, StoppedSignal | ClosedSignal) or (
+        isinstance(signal, SaidSignal) and signal.mode == "interrupt"
+    )
+
+
 class Running(msgspec.Struct, eq=False):
     """A slice under way, as its worker sees it."""
 
@@ -59,6 +67,8 @@ class Running(msgspec.Struct, eq=False):
     since: float = 0.0
     loaded: float = 0.0
     """When the thread was loaded, by this process' clock."""
+    taken: tuple[AnySignal, ...] = ()
+    """The signals that it loaded."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import logging
 
-from torpor.core.errors import Unavailable
+from torpor.core.errors import TorporError
 from torpor.core.tiers import start_by
 from torpor.ports import Clock, Queue, Ring, Store
 
@@ -37,6 +37,6 @@ async def sweep_always(store: Store, queue: Queue, clock: Clock, every: float = 
             if clock.now() - pruned > PRUNE_EVERY:
                 pruned = clock.now()
                 await store.prune(pruned - RETENTION)
-        except Unavailable as error:
+        except TorporError as error:
             log.warning("The sweep found the store away: %s", error)
         await clock.sleep(every)

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
+from typing import Self
 
 import msgspec
 
 from torpor.core.codec import decode_head, decode_message
 from torpor.core.errors import Refused
-from torpor.core.messages import By, Message, Part, Said, Text, Turn, Usage, text_of
+from torpor.core.messages import By, Message, Noted, Part, Queued, Said, Text, Turn, Usage, text_of
 from torpor.core.signals import AnySignal, ClosedSignal, Nudged, SaidSignal, StoppedSignal
 from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
@@ -21,6 +22,8 @@ from torpor.runtime.roster import Roster
 MODES = ("steer", "queue", "interrupt")
 TEXT_LIMIT = 1_000_000
 """Characters of one person's message; longer ones are refused to their sender."""
+PAGE = 500
+"""Messages that are read at once for a watcher."""
 POLL = 0.2
 """Seconds between looks at the store for what another process may have written."""
 
@@ -163,18 +166,20 @@ class Threads:
     async def reply(self, thread: str, *, to: Receipt | None, timeout: float | None) -> Reply:
         """Wait for the first end of an exchange after some words: those of the receipt, else the last ones.
 
-        ``Refused`` if the thread is parked, stopped or closed before; ``TimeoutError`` says what it waits for.
+        ``Refused`` if the thread is parked, stopped or closed; ``TimeoutError`` says what it waits for.
         """
         signal = to.signal if to else await self._last_words(thread)
         async with _Follower(self, thread) as news:
             search = _Search(signal)
             deadline = None if timeout is None else self.clock.now() + timeout
             while True:
+                # Asked first: what is not in the inbox any more shows in the row that is read after it.
+                at_work = await self._has_work(thread)
                 row = await self.row(thread)
                 reply = search.feed(await self._read(thread, search.position, 1_000_000))
                 if reply is not None:
                     return reply
-                if row.state != "open" and search.found and not await self._has_work(thread):
+                if row.state != "open" and not at_work:
                     raise Refused(_ended(row, decode_head(row.head, row.shape)))
                 if deadline is not None and self.clock.now() >= deadline:
                     raise TimeoutError(f"No reply yet. {(await self.explain(thread)).text}")
@@ -186,11 +191,13 @@ class Threads:
         async with _Follower(self, thread) as news:
             position = after
             while True:
-                for entry in await self._read(thread, position, 500):
+                entries = await self._read(thread, position, PAGE)
+                for entry in entries:
                     position = entry.position
                     yield entry
-                for event in await news.events():
-                    yield event
+                if len(entries) < PAGE:
+                    for event in await news.events():
+                        yield event
 
     async def _read(self, thread: str, after: int, limit: int) -> list[Entry]:
         stored = await self.store.read(thread, after, limit)
@@ -204,8 +211,9 @@ class Threads:
         if waiting:
             return waiting[-1]
         for entry in reversed(await self.history(thread)):
-            if isinstance(entry.message, Said):
-                return entry.message.signal
+            match entry.message:
+                case Said(signal=signal) | Noted(note=Queued(signal=signal)):
+                    return signal
         raise Refused("Nothing has been said to this thread yet, so there is nothing to reply to.")
 
     async def _open(self, thread: str) -> Row:
@@ -282,7 +290,7 @@ class _Follower:
         self._stream = threads.live.follow(thread)
         self._next: asyncio.Task[LiveEvent] | None = None
 
-    async def __aenter__(self) -> "_Follower":
+    async def __aenter__(self) -> Self:
         _ = self._arm()
         await asyncio.sleep(0)
         return self
@@ -336,8 +344,10 @@ def _sum(before: Usage, more: Usage | None) -> Usage:
 
 
 def _ended(row: Row, head: Head) -> str:
-    reason = f": {head.reason}" if head.reason else "."
-    return f"The thread is {row.state}{reason}"
+    reason = f": {head.reason.rstrip('.')}." if head.reason else "."
+    closed = row.state == "closed" or "nudge" in reason
+    hint = "" if closed else " Say something or nudge it to let it go on."
+    return f"The thread is {row.state}{reason}{hint}"
 
 
 def _tier(name: str) -> str:

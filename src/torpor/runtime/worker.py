@@ -8,7 +8,7 @@ from torpor.core.errors import TorporError, Unavailable
 from torpor.core.retry import backoff
 from torpor.ports import Clock, Lease, Queue
 from torpor.runtime.slice import run_slice
-from torpor.runtime.state import Kit, Outcome, Running
+from torpor.runtime.state import Kit, Outcome, Running, calls_off
 
 log = logging.getLogger("torpor.worker")
 
@@ -17,6 +17,8 @@ TICK = 0.25
 SLICES_PER_LEASE = 16
 SLICE_SECONDS = 900.0
 LONGEST_WAIT = 5.0
+LAST_WORDS = 1.0
+"""Seconds for what was cancelled to give back what it holds."""
 
 
 class Worker:
@@ -52,11 +54,16 @@ class Worker:
         """Take no more leases; let slices end for a while, then give them back unfinished."""
         self._stopping = True
         tasks = [task for _, task in self._running.values()]
-        if tasks:
+        if tasks and seconds > 0:
             await asyncio.wait(tasks, timeout=seconds)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            _, stubborn = await asyncio.wait(self._tasks, timeout=LAST_WORDS)
+            for task in stubborn:
+                log.error(
+                    "%s does not end; what it held is taken up when its lease runs out", task.get_name()
+                )
 
     async def run_once(self) -> bool:
         """Take one lease, if there is one now, and run its slices. Says whether there was one."""
@@ -77,10 +84,17 @@ class Worker:
                 # A cut that came too late for its completion must not cost this slot.
                 if not self._forgiven():
                     raise
-            except Unavailable as error:
-                log.warning("The store or queue is away: %s", error)
-                await self._clock.sleep(backoff(failures, self._kit.ids.jitter(), 0.1, 10.0))
+            except Exception as error:  # noqa: BLE001 - a slot outlives whatever happens to it
+                await self._wait_out(error, failures)
                 failures += 1
+
+    async def _wait_out(self, error: Exception, failures: int) -> None:
+        """The store or queue failed; whatever it was, it may be over by the next time."""
+        if isinstance(error, TorporError):
+            log.warning("The store or queue is away: %s", error)
+        else:
+            log.error("The store or queue failed in a way it should not", exc_info=error)
+        await self._clock.sleep(backoff(failures, self._kit.ids.jitter(), 0.1, 10.0))
 
     def _forgiven(self) -> bool:
         task = asyncio.current_task()
@@ -119,7 +133,7 @@ class Worker:
             log.warning("A slice of %s was put off: %s", running.lease.thread, error)
             return Outcome("unavailable", again_at=self._later(running.lease, error))
         except TorporError as error:
-            log.error("A slice of %s failed: %s", running.lease.thread, error)
+            log.error("A slice of %s failed: %s", running.lease.thread, error)  # noqa: TRY400 - one of ours
             return Outcome("broken", again_at=self._later(running.lease, error), error=str(error))
         except Exception:
             log.exception("A slice of %s failed in a way it should not", running.lease.thread)
@@ -139,17 +153,31 @@ class Worker:
         leases = [running.lease for running, _ in self._running.values()]
         try:
             held, cuts = await self._queue.extend(leases)
-        except Unavailable:
+        except TorporError as error:
+            log.warning("Leases could not be renewed: %s", error)
             return
         kept = {lease.token for lease in held}
         now = self._clock.now()
         for running, task in list(self._running.values()):
-            if running.lease.thread in cuts:
-                running.cut = True
-            if now - running.since > self._slice_seconds:
-                running.overdue = True
+            running.cut = running.cut or running.lease.thread in cuts
+            running.overdue = running.overdue or now - running.since > self._slice_seconds
             lost = running.lease.token not in kept and running.lease in leases
             running.lost = running.lost or lost
-            if running.asking and (running.cut or running.overdue or running.lost):
-                running.asking = False
-                task.cancel()
+            await self._end(running, task)
+
+    async def _end(self, running: Running, task: "asyncio.Task[Outcome | None]") -> None:
+        """Cut a completion short, if it is to end now."""
+        if running.asking and running.cut and not (running.overdue or running.lost):
+            running.cut = await self._is_called_off(running)
+        if running.asking and (running.cut or running.overdue or running.lost):
+            running.asking = False
+            task.cancel()
+
+    async def _is_called_off(self, running: Running) -> bool:
+        """Something that the slice has not seen says so; what it has loaded, its completion answers."""
+        try:
+            inbox = await self._kit.store.inbox(running.lease.thread)
+        except TorporError:
+            return True
+        seen = {signal.id for signal in running.taken}
+        return any(calls_off(signal) and signal.id not in seen for signal in inbox)
