@@ -15,19 +15,29 @@ from pathlib import Path
 
 BAR = 0.90
 STATS = Path("mutants/mutmut-cicd-stats.json")
-NOTICED = ("killed", "timeout", "suspicious", "caught_by_type_check")
+NOTICED = ("killed", "timeout", "suspicious", "segfault", "caught_by_type_check")
 
 
-def mutmut(*arguments: str) -> None:
-    """Run one command of mutmut with its own output; a failure ends this run."""
-    subprocess.run([sys.executable, "-m", "mutmut", *arguments], check=True)
+def mutmut(*arguments: str, quiet: bool = False) -> str:
+    """Run one command of mutmut; gives what it printed if quiet. A failure ends this run."""
+    command = [sys.executable, "-m", "mutmut", *arguments]
+    stdout = subprocess.PIPE if quiet else None
+    return subprocess.run(command, check=True, stdout=stdout, text=True).stdout or ""
 
 
-def score() -> tuple[float, dict[str, int]]:
-    """The share that was noticed, with the counts that mutmut wrote."""
+def missed() -> list[str]:
+    """The mutants that were tried and not noticed, a line each."""
+    rows = mutmut("results", quiet=True).splitlines()
+    return [row for row in rows if row.endswith((": survived", ": no tests"))]
+
+
+def score() -> tuple[float, int]:
+    """The share that was noticed, and of how many: those that were tried."""
+    mutmut("export-cicd-stats", quiet=True)
     counts: dict[str, int] = json.loads(STATS.read_text(encoding="utf-8"))
     noticed = sum(counts.get(kind, 0) for kind in NOTICED)
-    return noticed / max(counts["total"] - counts.get("skipped", 0), 1), counts
+    tried = noticed + counts.get("survived", 0) + counts.get("no_tests", 0)
+    return noticed / max(tried, 1), tried
 
 
 def main() -> int:
@@ -37,10 +47,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     mutmut("run", "--max-children", str(arguments.jobs), *arguments.names)
-    mutmut("results")
-    mutmut("export-cicd-stats")
-    share, counts = score()
-    print(f"mutation score {share:.1%} of {counts['total']}, the bar is {BAR:.0%}")
+    print(*missed(), sep="\n")
+    share, tried = score()
+    print(f"mutation score {share:.1%} of {tried}, the bar is {BAR:.0%}")
     return 0 if share >= BAR else 1
 
 
