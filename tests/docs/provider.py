@@ -15,7 +15,9 @@ class _Provider(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body = b"".join(f"data: {json.dumps(one)}\n\n".encode() for one in _chunks(asked)) + b"data: [DONE]\n\n"
+        body = (
+            b"".join(f"data: {json.dumps(one)}\n\n".encode() for one in _chunks(asked)) + b"data: [DONE]\n\n"
+        )
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Content-Length", str(len(body)))

@@ -21,7 +21,10 @@ READY = "serving "
 
 
 class Session:
-    """Runs commands in ``folder``, which holds a copy of the examples, or in that copy. Servers it starts end with it."""
+    """Runs commands in ``folder``, which holds a copy of the examples, or in that copy.
+
+    Servers it starts end with it.
+    """
 
     def __init__(self, folder: Path, at: str = "") -> None:
         self.folder = folder / "examples" if at == "examples" else folder
@@ -62,7 +65,7 @@ class Session:
             case ["torpor", "serve", *_]:
                 return self._serve(words)
         done = subprocess.run(
-            words, cwd=self.folder, env=self._environment(), text=True, timeout=SECONDS,
+            words, check=False, cwd=self.folder, env=self._environment(), text=True, timeout=SECONDS,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert done.returncode == 0, f"{words}: {done.stdout}"
@@ -88,7 +91,8 @@ class Session:
 
 def _steps(block: Block) -> Iterator[tuple[str, list[str]]]:
     """Each command of a block with the lines shown below it."""
-    command, shown = "", []
+    command = ""
+    shown: list[str] = []
     for line in block.text.splitlines():
         if line.startswith("$ "):
             if command:

@@ -1,8 +1,8 @@
 """Every Python block of every page runs as it stands.
 
 The blocks of one page share their names, as a reader's session would. After the language a block may say:
-``asks a model``: a provider on loopback answers; ``file NAME``: it is written to a file, and run unless it is a
-test; ``compiled: WHY``: it is only compiled.
+``asks a model``: a provider on loopback answers; ``file NAME``: it is written to a file, and run unless it is
+a test; ``compiled: WHY``: it is only compiled.
 """
 
 import ast
@@ -56,7 +56,7 @@ def test_the_tests_of_the_pages_pass(tmp_path: Path) -> None:
     for block in blocks:
         (tmp_path / block.note.removeprefix(FILE)).write_text(block.text, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -29,7 +29,9 @@ def test_every_command_is_in_the_operations_page() -> None:
 
 
 def test_every_verb_that_a_page_names_is_there() -> None:
-    verbs = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    verbs = set(
+        re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     for page in pages():
         for named in re.findall(r"`make ([a-z-]+)", page.text):
             assert named in verbs, f"{page.name}: make {named}"

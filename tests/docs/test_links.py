@@ -1,7 +1,7 @@
 """Links between pages lead somewhere, and pictures are drawings that a page may show."""
 
 import re
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -34,14 +34,18 @@ def test_every_page_is_linked() -> None:
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
 def test_a_picture_is_a_drawing_readable_in_light_and_dark(picture: object) -> None:
     text = (ROOT / "docs" / str(picture)).read_text(encoding="utf-8")
-    root = ElementTree.fromstring(text)  # our own file
+    root = ET.fromstring(text)  # our own file
     assert root.tag == f"{SVG}svg"
     assert root.find(f"{SVG}title") is not None
     assert "prefers-color-scheme: dark" in text
-    assert not {element.tag for element in root.iter()} & {f"{SVG}script", f"{SVG}image", f"{SVG}foreignObject"}
+    assert not {element.tag for element in root.iter()} & {
+        f"{SVG}script",
+        f"{SVG}image",
+        f"{SVG}foreignObject",
+    }
 
 
 def test_the_picture_of_a_wake_has_its_ten_steps() -> None:
     text = (ROOT / "docs" / "wake.svg").read_text(encoding="utf-8")
-    words = [element.text for element in ElementTree.fromstring(text).iter(f"{SVG}text")]
+    words = [element.text for element in ET.fromstring(text).iter(f"{SVG}text")]
     assert [word for word in words if word and word.isdigit()] == [str(number) for number in range(1, 11)]

@@ -3,7 +3,6 @@
 import re
 from typing import get_args
 
-import msgspec
 import pytest
 
 import torpor
@@ -17,9 +16,7 @@ from torpor.tools import server
 VOCABULARY = page("docs/vocabulary.md").text
 UNIONS = {"message": Message, "noted": Note, "signal": AnySignal, "effect": Effect}
 KINDS = [
-    (word, str(msgspec.inspect.type_info(kind).tag))  # type: ignore[union-attr]
-    for word, union in UNIONS.items()
-    for kind in get_args(union)
+    (word, str(kind.__struct_config__.tag)) for word, union in UNIONS.items() for kind in get_args(union)
 ]
 WORDS = "\n".join(one.text for one in pages() if one.name.startswith(("docs/", "README")))
 
