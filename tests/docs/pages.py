@@ -86,4 +86,4 @@ def _blocks(page: Page) -> Iterator[Block]:
             opened = None
         else:
             lines.append(line)
-    assert opened is None, f"{page.name}: the block of line {opened[0] if opened else 0} is never closed"
+    assert opened is None, f"{page.name}: the block of line {opened[0]} is never closed"
