@@ -1,9 +1,9 @@
 """The requests of ``docs/http.md``, asked of a real server.
 
-``python -m tests.docs.exchange`` writes the answers anew. A block that begins with a method is a request; the
-one after it is its answer. In requests THREAD is the thread started last, CALL the call it waits for; CALLBACK
-and TICKET are what was given for them. In answers the same words stand for those values, ``…`` stands for other
-random ones, and every time is the same.
+``python -m tests.docs.exchange`` writes the answers anew. A block that begins with a method is a request, the
+one after it is its answer. In requests THREAD is the thread started last, CALL is the call it waits for, and
+CALLBACK and TICKET are what was given for them. In answers the same words stand for those values, ``…`` for
+other random ones, and every time is the same.
 """
 
 import asyncio
