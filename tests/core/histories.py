@@ -18,11 +18,13 @@ from torpor.core.turn import RawCall, RawPart
 Move = tuple[Any, ...]
 
 EXAMPLES = int(os.environ.get("TORPOR_EXAMPLES", "0"))
-"""How many random lives to try; up to 300 they are always the same ones. 0: those of every run."""
+"""How many random lives to try; 0: those of every run, always the same ones."""
+
+LIVES = 150
 
 searched = settings(
-    max_examples=EXAMPLES or 300,
-    derandomize=EXAMPLES <= 300,
+    max_examples=EXAMPLES or LIVES,
+    derandomize=EXAMPLES <= LIVES,
     database=None,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -52,6 +54,7 @@ batches = st.lists(signals, min_size=1, max_size=4)
 
 _call = st.sampled_from(
     [
+        *(call(name, '{"n": 2}') for name in ("read", "write", "remote", "bounded") * 3),
         call("read", '{"path": "a"}'),
         call("read", '{"path": "a"}', provider_id="call_0"),
         call("write", ""),
@@ -87,7 +90,7 @@ moves = st.tuples(dice, batches, turns)
 lives = st.tuples(
     st.sampled_from(["all", "each"]),
     st.sampled_from([1, 1, 2, 8]),
-    st.lists(moves, min_size=6, max_size=30),
+    st.lists(moves, min_size=25, max_size=45),
     flag,
 )
 OPENING = [("text", "steer", "words")]
@@ -111,8 +114,8 @@ class Life:
             self.played.park(aside=len(specs) > 1)
         elif asking and dice == 19:
             self.played.fail(*self._signals(specs))
-        elif self.played.why == "waiting" and dice < 9:
-            self.come([("result", dice, "", False, False)])
+        elif self.played.why == "waiting" and dice < 6:
+            self.come([("settle", dice)])
         else:
             self.come(specs)
         check_laws(self.played, self.absorbed)
@@ -147,6 +150,9 @@ class Life:
                 id = self._sent(which)
                 more = {"cause": cause, "subscription": subscription and not cause, "is_error": is_error}
                 return played.result(id, self._say(), **more) if id else None
+            case ("settle", which):
+                id = self._open(which)
+                return played.result(id, self._say()) if id else None
             case ("event", which, seq, final, hurried):
                 id = self._sent(which)
                 by = played.now + 3.0 if hurried else 0.0
@@ -170,6 +176,12 @@ class Life:
         calls = list(reversed(self.played.invoked))
         if which == 30:
             return "never"
+        return calls[which % len(calls)] if calls else ""
+
+    def _open(self, which: int) -> str:
+        """A call that a tool is working on."""
+        head = self.played.head
+        calls = [id for id, call in (head.pending | head.detached).items() if not (call.passive or call.held)]
         return calls[which % len(calls)] if calls else ""
 
     def _due(self, which: int) -> AnySignal | None:
