@@ -15,6 +15,7 @@ from torpor.core.messages import Message, Part, Text
 from torpor.core.record import SliceRecord
 from torpor.ports import LiveEvent, Row
 from torpor.runtime.explain import Explanation
+from torpor.runtime.presence import presence
 from torpor.runtime.sweep import sweep_always
 from torpor.runtime.threads import Entry, Receipt, Reply, Threads
 from torpor.wiring import open_parts
@@ -132,7 +133,7 @@ class Runtime:
             )
             if self._listen is not None:
                 await self._open_port(self._listen)
-            self._begin()
+            await self._begin()
         except BaseException:
             await self._stack.aclose()
             raise
@@ -143,10 +144,12 @@ class Runtime:
     ) -> None:
         await self._stack.aclose()
 
-    def _begin(self) -> None:
+    async def _begin(self) -> None:
         parts = self.parts
         self._stack.push_async_callback(parts.dispatcher.drain, GRACE)
         if self._workers:
+            here = presence(parts.side, parts.clock, parts.kit.worker, parts.roster.names)
+            await self._stack.enter_async_context(here)
             worker = parts.worker(self._workers)
             worker.start()
             self._stack.push_async_callback(worker.stop, GRACE)

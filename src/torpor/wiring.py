@@ -199,6 +199,7 @@ def open_parts(settings: Any, agents: Sequence[Agent] = (), **options: Any) -> P
     chosen = [*agents, *(agent for agent in named if agent.name not in {given.name for given in agents})]
     options.setdefault("public_url", settings.public_url or None)
     options.setdefault("lease", settings.lease)
+    options.setdefault("claim", settings.claim)
     return Parts(settings.store, chosen, **options)
 
 
