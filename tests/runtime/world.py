@@ -130,21 +130,24 @@ class Tools:
             await self.result(facts["name"], self.answers[facts["name"]])
         await self.world.news()
 
-    async def result(self, name: str, text: str, *, subscription: bool = False) -> int:
-        return await self._send(name, type="tool_result", text=text, subscription=subscription)
-
-    async def event(self, name: str, id: str, text: str, *, final: bool = False) -> int:
-        return await self._send(
-            name, type="subscription_event", text=text, event_id=id, final=final, associative=True
-        )
-
-    async def _send(self, name: str, **members: Any) -> int:
+    async def result(self, name: str, text: str, *, subscription: bool = False) -> None:
         call, token = self.tokens[name]
-        body = {"group_id": "t", "tool_call_id": call, **members}
-        outcome = await self.world.outside.callbacks.receive(token, json.dumps(body).encode())
-        if outcome.ring:
-            await self.world.outside.queue.ring([outcome.ring])
-        return outcome.status
+        body = {"type": "tool_result", "id": call, "text": text, "subscription": subscription}
+        await self._send(token, body)
+
+    async def event(self, name: str, id: str, text: str, *, final: bool = False) -> None:
+        call, token = self.tokens[name]
+        body = {"type": "subscription_event", "tool_call_id": call, "text": text, "event_id": id}
+        await self._send(token, {**body, "final": final, "associative": True})
+
+    async def _send(self, token: str, body: dict[str, Any]) -> None:
+        """Twice, as happens."""
+        for _ in range(2):
+            sent = json.dumps({"group_id": "t", **body}).encode()
+            outcome = await self.world.outside.callbacks.receive(token, sent)
+            assert outcome.status == 200, outcome
+            if outcome.ring:
+                await self.world.outside.queue.ring([outcome.ring])
 
 
 class Wire:

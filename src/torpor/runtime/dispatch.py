@@ -5,8 +5,9 @@ here waits for a tool server's answer: that comes as a callback.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -32,6 +33,10 @@ FUNCTIONS = 32
 SENDERS = 64
 CLAIM_SECONDS = 30.0
 """How long an effect stays with a process that says nothing more."""
+
+
+LAST_WORDS = 1.0
+"""Seconds for what was cancelled to give back what it holds."""
 
 
 class Courier(Protocol):
@@ -87,7 +92,7 @@ class Dispatcher:
         """Begin to perform effects that this process has claimed."""
         for held in effects:
             self._begin(row, held)
-        if self._renewal is None and self._tasks:
+        if self._tasks and (self._renewal is None or self._renewal.done()):
             self._renewal = asyncio.create_task(self._renew())
 
     async def resume(
@@ -104,22 +109,25 @@ class Dispatcher:
 
     async def drain(self, seconds: float) -> None:
         """Let what runs come to its end for a while; then cancel it and give it back."""
-        if self._tasks:
-            await asyncio.wait(list(self._tasks.values()), timeout=seconds)
-        for task in list(self._tasks.values()):
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._tasks and seconds > 0:
+            await asyncio.wait(self.tasks, timeout=seconds)
+        ending = self.tasks
         if self._renewal is not None:
-            self._renewal.cancel()
-            await asyncio.gather(self._renewal, return_exceptions=True)
+            ending.append(self._renewal)
             self._renewal = None
+        for task in ending:
+            task.cancel()
+        if ending:
+            _, stubborn = await asyncio.wait(ending, timeout=LAST_WORDS)
+            if stubborn:
+                log.error("%d effects do not end; their claims run out by themselves", len(stubborn))
 
     def _begin(self, row: Row, held: OutboxRow) -> None:
         id = f"{row.thread}/{held.effect.id}"
         if id in self._tasks:
             return
         self._held[id] = (row.thread, held.effect.id)
-        task = asyncio.create_task(self._perform(row, held))
+        task = asyncio.create_task(self._perform(row, held), name=f"torpor-effect-{held.effect.id}")
         self._tasks[id] = task
         task.add_done_callback(lambda _: self._ended(id))
 
@@ -194,6 +202,9 @@ class Dispatcher:
     async def _send(self, row: Row, effect: Invoke, attempt: int) -> None:
         try:
             await self._courier.invoke(row, effect)
+        except asyncio.CancelledError:
+            await self._give_back(row, effect)
+            raise
         except Refused as error:
             await self._finish(row, effect, _undelivered(effect, str(error)))
         except Unavailable as error:
@@ -213,6 +224,14 @@ class Dispatcher:
             await self._ring(row, again)
 
     async def _finish(self, row: Row, effect: Invoke, result: FunctionResult) -> None:
+        # From here on nobody else may make this result void: it is posted however long the store is away.
+        self._held.pop(f"{row.thread}/{effect.id}", None)
+        await self._insist(lambda: self._post(row, effect, result))
+        with contextlib.suppress(Unavailable):
+            await self._ring(row, 0.0)
+        await self._insist(lambda: self._store.delivered(row.thread, [effect.id]))
+
+    async def _post(self, row: Row, effect: Invoke, result: FunctionResult) -> None:
         cause = result.cause
         signal = Finished(
             thread=row.thread,
@@ -228,13 +247,24 @@ class Dispatcher:
             size=result.size,
         )
         await self._store.post([signal])
-        await self._ring(row, signal.at)
-        await self._store.delivered(row.thread, [effect.id])
+
+    async def _insist(self, write: Callable[[], Awaitable[object]]) -> None:
+        """Write once the store takes it."""
+        failures = 0
+        while True:
+            try:
+                await write()
+            except Unavailable as error:
+                log.warning("A result waits for the store: %s", error)
+                await self._clock.sleep(backoff(failures, self._ids.jitter(), 0.1, 10.0))
+                failures += 1
+            else:
+                return
 
     async def _ring(self, row: Row, at: float) -> None:
-        await self._queue.ring(
-            [Ring(row.thread, start_by(row.tier, at), at, tier=row.tier, owner=row.owner, agent=row.agent)]
-        )
+        """Ring for an instant; 0: now."""
+        by = start_by(row.tier, at or await self._store.now())
+        await self._queue.ring([Ring(row.thread, by, at, tier=row.tier, owner=row.owner, agent=row.agent)])
 
     async def _renew(self) -> None:
         """Renew the claims of all that runs; what is no longer ours to do is cancelled."""
@@ -250,13 +280,14 @@ class Dispatcher:
     async def _renew_thread(self, thread: str, effects: list[str]) -> None:
         try:
             kept = await self._store.claim(thread, effects, await self._store.now() + self._claim)
-        except Unavailable:
+        except TorporError as error:
+            log.warning("Claims could not be renewed: %s", error)
             return
         lost = set(effects) - {row.effect.id for row in kept}
         for effect in lost:
-            task = self._tasks.get(f"{thread}/{effect}")
-            if task is not None:
-                task.cancel()
+            id = f"{thread}/{effect}"
+            if id in self._held:
+                self._tasks[id].cancel()
 
 
 def _is_wanted(left: OutboxRow, wanted: Mapping[str, OpenCall]) -> bool:
