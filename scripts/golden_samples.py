@@ -1,7 +1,7 @@
-"""Write the golden samples: a file of every stored shape, and whole conversations as text.
+"""Write the golden samples: a file of every stored shape, whole conversations as text, the built-in tools.
 
 A sample of a shape that is there already is never touched: released code has stored such bytes. What is new
-or has new fields is added beside it. Conversations are written anew; read the difference.
+or has new fields is added beside it. The others are written anew; read the difference.
 
 Run from the top of the repository: python -m scripts.golden_samples
 """
@@ -14,6 +14,7 @@ import msgspec
 
 from tests.golden.samples import GOLDEN, file_of, samples
 from tests.golden.stories import STORIES, written
+from torpor.core.builtins import BUILTINS
 from torpor.core.codec import encode
 
 
@@ -23,7 +24,7 @@ def readable(body: bytes) -> str:
 
 
 def main() -> None:
-    """Write what is missing, and all conversations."""
+    """Write what is missing, and all the others."""
     for name, value in samples().items():
         body = encode(value)
         file = file_of(name, body)
@@ -31,6 +32,8 @@ def main() -> None:
         if not file.exists():
             file.write_bytes(body)
             file.with_suffix(".json").write_text(readable(body), encoding="utf-8")
+    tools = json.dumps([msgspec.to_builtins(tool) for tool in BUILTINS], indent=1)
+    (GOLDEN / "builtins.json").write_text(tools + "\n", encoding="utf-8")
     stories = GOLDEN / "conversations"
     stories.mkdir(exist_ok=True)
     for name, story in STORIES.items():

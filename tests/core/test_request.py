@@ -1,7 +1,11 @@
 """Requests and their items, as adapters and scripted models read them."""
 
+import json
+
 import msgspec
 
+from tests.golden.samples import GOLDEN
+from torpor.core.builtins import BUILTINS
 from torpor.core.messages import Call, Reasoning, Text, text_of
 from torpor.core.request import (
     AnyItem,
@@ -77,3 +81,8 @@ def test_what_came_since_the_last_turn_is_what_the_model_is_asked_about() -> Non
     assert asking(turn, first, turn, *last).since_turn == last
     assert asking(first, turn, *last).results == (VIEW,)
     assert asking(ResultsItem((VIEW,)), turn, first).results == ()
+
+
+def test_the_tools_that_every_agent_has_are_told_of_as_they_were() -> None:
+    told = json.loads((GOLDEN / "builtins.json").read_text("utf-8"))
+    assert [msgspec.to_builtins(tool) for tool in BUILTINS] == told

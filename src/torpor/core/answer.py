@@ -90,7 +90,7 @@ def answer(step: Step, raw: Sequence[RawPart], stop: Stop, asked: Asked) -> list
         return []
     step.woken_by = "news that came meanwhile" if step.head.owed > asked.upto else ""
     parts, fates = _assigned(step, raw, asked.token)
-    loopback = bool(fates) and all([_is_decided(fate) for fate in fates])
+    loopback = bool(fates) and all(map(_is_decided, fates))
     step.add(_turn(step, parts, stop, asked, loopback=loopback, end=_ends(step, fates, asked.upto)))
     calls = [part for part in parts if isinstance(part, Call)]
     return [

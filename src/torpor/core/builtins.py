@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -118,34 +118,30 @@ def wall_time(day: str, clock: str, zone: str) -> tuple[float, str]:
     """
     local = datetime.combine(_date(day), _time(clock))
     place = _zone(zone)
-    earlier, later = (local.replace(tzinfo=place, fold=fold) for fold in (0, 1))
-    if earlier.utcoffset() == later.utcoffset():
-        return earlier.timestamp(), ""
-    if _exists(earlier):
-        return earlier.timestamp(), f" ({local} comes twice in {zone}; this is the earlier.)"
-    return _gap_end(
-        local, place
-    ), f" ({local} does not exist in {zone}; this is the first instant after the gap.)"
+    first, second = (local.replace(tzinfo=place, fold=fold) for fold in (0, 1))
+    before, after = _offset(first), _offset(second)
+    if before == after:
+        return first.timestamp(), ""
+    if before > after:
+        return first.timestamp(), f" ({local} comes twice in {zone}; this is the earlier.)"
+    told = f" ({local} does not exist in {zone}; this is the first instant after the gap.)"
+    return _gap_end(second.timestamp(), first.timestamp(), place), told
 
 
-def _exists(moment: datetime) -> bool:
-    back = moment.astimezone(UTC).astimezone(moment.tzinfo)
-    return back.replace(tzinfo=None) == moment.replace(tzinfo=None, fold=0)
-
-
-def _gap_end(local: datetime, place: ZoneInfo) -> float:
-    """The instant at which the zone's offset changes, by bisection around the missing wall time."""
-    low = int((local - timedelta(days=1)).replace(tzinfo=place).timestamp())
-    high = int((local + timedelta(days=1)).replace(tzinfo=place).timestamp())
-    before = _offset(low, place)
+def _gap_end(low: float, high: float, place: ZoneInfo) -> float:
+    """The instant at which the offset changes, between one before it and one after it: by bisection."""
+    after = _offset(datetime.fromtimestamp(high, place))
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _offset(middle, place) == before else (low, middle)
-    return float(high)
+        if _offset(datetime.fromtimestamp(middle, place)) == after:
+            high = middle
+        else:
+            low = middle
+    return high
 
 
-def _offset(at: int, place: ZoneInfo) -> timedelta | None:
-    return datetime.fromtimestamp(at, place).utcoffset()
+def _offset(moment: datetime) -> timedelta:
+    return moment.utcoffset() or timedelta(0)
 
 
 def _date(text: str) -> date:
@@ -190,43 +186,55 @@ def woken(call: OpenCall, now: float, by: str) -> str:
     return f"Woken after {max(0.0, now - call.at):.0f} seconds by {by}."
 
 
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    required = [name for name, schema in properties.items() if not schema.pop("optional", False)]
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
+_NOTHING: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
+_SECONDS: dict[str, Any] = {
+    **_NOTHING,
+    "properties": {
+        "seconds": {"type": "number", "description": "How long; fractions are allowed."},
+        "reason": {"type": "string", "description": "Why, for people who watch."},
+    },
+    "required": ["seconds"],
+}
+
+_WALL_TIME: dict[str, Any] = {
+    **_NOTHING,
+    "properties": {
+        "date": {"type": "string", "description": "YYYY-MM-DD"},
+        "time": {"type": "string", "description": "HH:MM or HH:MM:SS"},
+        "timezone": {"type": "string", "description": "IANA name; UTC if left out."},
+    },
+    "required": ["date", "time"],
+}
+
+_SUBSCRIPTION: dict[str, Any] = {
+    **_NOTHING,
+    "properties": {
+        "tool_call_id": {"type": "string", "description": "The call that opened the subscription."}
+    },
+    "required": ["tool_call_id"],
+}
 
 BUILTINS: tuple[Tool, ...] = (
     Tool(
         "sleep",
         "Sleep for a number of seconds. News (a message, an event, a result) ends the sleep early. "
         "Sleeping costs nothing.",
-        _object(
-            seconds={"type": "number", "description": "How long; fractions are allowed."},
-            reason={"type": "string", "description": "Why, for people who watch.", "optional": True},
-        ),
+        _SECONDS,
     ),
     Tool(
         "sleep_until",
         "Sleep until a wall time. News ends the sleep early. A time that has passed returns at once.",
-        _object(
-            date={"type": "string", "description": "YYYY-MM-DD"},
-            time={"type": "string", "description": "HH:MM or HH:MM:SS"},
-            timezone={"type": "string", "description": "IANA name; UTC if left out.", "optional": True},
-        ),
+        _WALL_TIME,
     ),
     Tool(
         "sleep_until_event_or_input",
         "Sleep until there is news: an event, a late result or a message.",
-        _object(),
+        _NOTHING,
     ),
     Tool(
         "cancel_subscription",
         "End a subscription of this thread, so that its tool sends no more events.",
-        _object(tool_call_id={"type": "string", "description": "The call that opened the subscription."}),
+        _SUBSCRIPTION,
     ),
 )

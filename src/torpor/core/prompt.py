@@ -307,4 +307,4 @@ def _plain(text: Text) -> Text:
 
 def _safe(text: str) -> str:
     """Text without NUL, which some providers refuse; it is stored as it came."""
-    return text.replace("\0", "\ufffd") if "\0" in text else text
+    return text.replace("\0", "\ufffd")
