@@ -1,6 +1,5 @@
 """The public face: ``Runtime`` joins all parts in one process, and ``Thread`` is a handle on one thread."""
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
@@ -15,8 +14,6 @@ from torpor.core.messages import Message, Part, Text
 from torpor.core.record import SliceRecord
 from torpor.ports import LiveEvent, Row
 from torpor.runtime.explain import Explanation
-from torpor.runtime.presence import presence
-from torpor.runtime.sweep import sweep_always
 from torpor.runtime.threads import Entry, Receipt, Reply, Threads
 from torpor.wiring import open_parts
 
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from torpor.wiring import Parts
 
 Words = str | Sequence[Part]
-GRACE = 5.0
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -133,7 +129,8 @@ class Runtime:
             )
             if self._listen is not None:
                 await self._open_port(self._listen)
-            await self._begin()
+            if self._workers:
+                await self._stack.enter_async_context(self._parts.working(self._workers))
         except BaseException:
             await self._stack.aclose()
             raise
@@ -143,18 +140,6 @@ class Runtime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
-
-    async def _begin(self) -> None:
-        parts = self.parts
-        self._stack.push_async_callback(parts.dispatcher.drain, GRACE)
-        if self._workers:
-            here = presence(parts.side, parts.clock, parts.kit.worker, parts.roster.names)
-            await self._stack.enter_async_context(here)
-            worker = parts.worker(self._workers)
-            worker.start()
-            self._stack.push_async_callback(worker.stop, GRACE)
-            sweep = asyncio.create_task(sweep_always(parts.store, parts.queue, parts.clock))
-            self._stack.push_async_callback(_end, sweep)
 
     async def _open_port(self, listen: str) -> None:
         from torpor.web.listening import listening
@@ -215,11 +200,6 @@ class Runtime:
     ) -> list[Row]:
         """Rows of threads by id, from the one after ``after`` on."""
         return await self.parts.store.threads(owner=owner, agent=agent, state=state, after=after, limit=limit)
-
-
-async def _end(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 def _parts(words: Words) -> tuple[Part, ...]:

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import socket
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -24,8 +24,10 @@ from torpor.runtime.gates import Gates
 from torpor.runtime.hot import Hot
 from torpor.runtime.ids import Ids
 from torpor.runtime.live import LocalLive
+from torpor.runtime.presence import presence
 from torpor.runtime.roster import Roster
 from torpor.runtime.state import Kit
+from torpor.runtime.sweep import sweep_always
 from torpor.runtime.threads import Threads
 from torpor.runtime.worker import Worker
 from torpor.stores.memory import MemoryStore
@@ -36,6 +38,8 @@ from torpor.tools.client import HttpTransport
 from torpor.tools.tokens import Keys
 
 LEASE_SECONDS = 15.0
+GRACE = 5.0
+"""Seconds that slices and functions are given when their process is asked to end."""
 HOT_BYTES = 64 * 1024 * 1024
 ADDRESSES = "addresses"
 
@@ -162,6 +166,21 @@ class Parts:
     def worker(self, slots: int = 8, **options: Any) -> Worker:
         """A worker over these parts."""
         return Worker(self.kit, self.queue, self.clock, slots=slots, **options)
+
+    @asynccontextmanager
+    async def working(self, slots: int) -> AsyncIterator[Worker]:
+        """Run slices here while the block runs, with their sweep, and with word that a worker is there."""
+        worker = self.worker(slots)
+        sweeping = asyncio.create_task(sweep_always(self.store, self.queue, self.clock), name="torpor-sweep")
+        async with presence(self.side, self.clock, self.kit.worker, self.roster.names):
+            worker.start()
+            try:
+                yield worker
+            finally:
+                await worker.stop(GRACE)
+                await self.dispatcher.drain(GRACE)
+                sweeping.cancel()
+                await asyncio.gather(sweeping, return_exceptions=True)
 
     async def callback_url(self, thread: str, call: str) -> str:
         """Where a tool server posts what comes of a call. ``Unavailable`` while no server is registered."""

@@ -29,7 +29,7 @@ async def _serve(settings: "Settings") -> int:
     from torpor.cli.remote import ADDRESSES
     from torpor.cli.screen import err, line
     from torpor.cli.tokens import make_token
-    from torpor.cli.working import log_to_stderr, until_signalled, working
+    from torpor.cli.working import log_to_stderr, until_signalled
     from torpor.web.app import build
     from torpor.web.listening import listening
     from torpor.wiring import open_parts
@@ -48,7 +48,7 @@ async def _serve(settings: "Settings") -> int:
         await parts.register(settings.public_url or url)
         await parts.side.put(ADDRESSES, "local", url.encode())
         if settings.workers and parts.roster.names:
-            await stack.enter_async_context(working(parts, settings.workers))
+            await stack.enter_async_context(parts.working(settings.workers))
         err().print(line(("serving ", "dim"), url, f"  agents: {', '.join(parts.roster.names) or 'none'}"))
         if settings.token_path is not None:
             err().print(line(("token in ", "dim"), str(settings.token_path)))

@@ -35,7 +35,7 @@ def worker(
 
 async def _worker(settings: "Settings", soon: float | None) -> int:
     from torpor.cli.screen import err, line
-    from torpor.cli.working import log_to_stderr, need_agents, until_signalled, working
+    from torpor.cli.working import log_to_stderr, need_agents, until_signalled
     from torpor.runtime.sweep import sweep
     from torpor.wiring import open_parts
 
@@ -43,7 +43,7 @@ async def _worker(settings: "Settings", soon: float | None) -> int:
     async with open_parts(settings, claim=settings.claim) as parts:
         need_agents(parts)
         await sweep(parts.store, parts.queue)
-        async with working(parts, max(1, settings.workers)) as running:
+        async with parts.working(max(1, settings.workers)) as running:
             err().print(line(("working ", "dim"), f"agents: {', '.join(parts.roster.names)}"))
             ends = [asyncio.create_task(until_signalled())]
             if soon is not None:

@@ -1,39 +1,15 @@
 """Running slices in this process: a worker, its sweep, and word that it is there."""
 
 import asyncio
-import contextlib
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from torpor.core.errors import Refused
-from torpor.runtime.presence import presence
-from torpor.runtime.sweep import sweep_always
-from torpor.runtime.worker import Worker
 
 if TYPE_CHECKING:
     from torpor.wiring import Parts
-
-GRACE = 5.0
-"""Seconds that slices and functions are given when the process is asked to end."""
-
-
-@contextlib.asynccontextmanager
-async def working(parts: "Parts", slots: int) -> AsyncIterator[Worker]:
-    """Run slices of the parts' agents while the block runs."""
-    worker = parts.worker(slots)
-    sweeping = asyncio.create_task(sweep_always(parts.store, parts.queue, parts.clock), name="torpor-sweep")
-    async with presence(parts.side, parts.clock, parts.kit.worker, parts.roster.names):
-        worker.start()
-        try:
-            yield worker
-        finally:
-            await worker.stop(GRACE)
-            await parts.dispatcher.drain(GRACE)
-            sweeping.cancel()
-            await asyncio.gather(sweeping, return_exceptions=True)
 
 
 async def until_signalled() -> None:
