@@ -1,10 +1,12 @@
 """The public face: ``Runtime`` joins all parts in one process, and ``Thread`` is a handle on one thread."""
 
+import contextlib
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -142,10 +144,23 @@ class Runtime:
         await self._stack.aclose()
 
     async def _open_port(self, listen: str) -> None:
+        """Listen where this store's calls already expect their answers, if that port is free; else anew."""
         from torpor.web.listening import listening
 
-        self.url = await self._stack.enter_async_context(listening(self.app, listen))
-        await self.parts.register(self.parts.public_url or self.url)
+        parts = self.parts
+        known = await parts.address()
+        before = urlsplit(known)
+        host, _, port = listen.rpartition(":")
+        self.url = ""
+        if port == "0" and before.port and before.hostname == host.strip("[]"):
+            with contextlib.suppress(Refused):
+                again = listening(self.app, f"{host}:{before.port}")
+                self.url = await self._stack.enter_async_context(again)
+        if not self.url:
+            self.url = await self._stack.enter_async_context(listening(self.app, listen))
+        if parts.public_url or not known or port != "0":
+            await parts.register(parts.public_url or self.url)
+        parts.public_url = parts.public_url or self.url
 
     @property
     def parts(self) -> "Parts":

@@ -178,7 +178,8 @@ class Conversation:
             case Detached():
                 return f"no longer waits for {self._names(note.calls)} ({note.why}); results come as events"
             case Parked():
-                return f"set aside: {note.reason} Say something, or `torpor nudge {self._found.id}`."
+                cure = f"Say something, or `torpor nudge {self._found.id}`."
+                return f"set aside: {note.reason.rstrip('.')}. {cure}"
             case Resumed():
                 return f"goes on ({note.why})"
             case Stopped() | Closed():

@@ -29,7 +29,6 @@ _HEADERS = {
     "cache-control": "no-store",
     "x-accel-buffering": "no",
 }
-_NAMES = {"TextDelta": "text", "ReasoningDelta": "reasoning", "CallStart": "call"}
 _SHOWN = frozenset({"text", "reasoning", "call", "started", "dropped", "received"})
 
 
@@ -134,8 +133,7 @@ async def _gone(receive: Receive) -> None:
 def _render(item: Entry | LiveEvent) -> bytes:
     if isinstance(item, Entry):
         return f"id: {item.position}\n".encode() + _event("message", shown(item))
-    name = _NAMES.get(item.kind, item.kind)
-    return _event(name, {"text": item.text}) if name in _SHOWN else b""
+    return _event(item.kind, {"text": item.text}) if item.kind in _SHOWN else b""
 
 
 def _event(name: str, value: Any) -> bytes:
