@@ -14,7 +14,8 @@ _BLOCK = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
 def told(figures: Figures) -> str:
     """One run, for people."""
     run = f"{figures.kind} over {_store(figures)}, {figures.agents} agents x {figures.turns} turns"
-    speed = f"{figures.completions_per_cpu_s:,.0f} completions per CPU second ({figures.cpu_us_per_completion:,.0f} us each)"
+    each = f"{figures.cpu_us_per_completion:,.0f} us each"
+    speed = f"{figures.completions_per_cpu_s:,.0f} completions per CPU second ({each})"
     return (
         f"{run}, waves of {figures.wave}, {figures.text} text, {figures.loop}\n"
         f"  {speed}, {figures.completions_per_s:,.0f} per second\n"

@@ -191,7 +191,7 @@ async def _turn(parts: Parts, observer: Observer, texts: Texts, wave: range, tur
 async def _settled(parts: Parts) -> None:
     """Wait until the last leases are given back and the last effects acknowledged."""
     async with asyncio.timeout(PATIENCE):
-        while parts.dispatcher.busy or await parts.queue.size():
+        while parts.dispatcher.busy or await parts.queue.size():  # noqa: ASYNC110 - neither part tells
             await asyncio.sleep(0.002)
 
 

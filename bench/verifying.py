@@ -1,9 +1,8 @@
 """That no work was skipped: every history is complete, in order, and says what it should."""
 
-from itertools import pairwise
-
 from lean import Message as LeanMessage
 from lean import Result as LeanResult
+from lean import Said as LeanSaid
 from lean import Turn as LeanTurn
 from workload import ARGUMENTS, Texts
 
@@ -67,17 +66,24 @@ def _verify_turn(texts: Texts, agent: int, turn: int, messages: list[Message]) -
 def verify_lean(histories: dict[int, list[LeanMessage]], texts: Texts, turns: int) -> None:
     """The same for a lean loop's histories."""
     for agent, messages in histories.items():
-        thread = f"agent-{agent}"
-        _hold(len(messages) == 4 * turns, f"{thread} has {len(messages)} messages")
-        answers = [message for message in messages if isinstance(message, LeanTurn)]
-        for ordinal, turn in enumerate(answers):
-            _hold(turn.text == "".join(texts.pieces(thread, ordinal)), f"{thread}: {turn}")
-        for before, after in pairwise(messages):
-            if isinstance(after, LeanResult):
-                assert isinstance(before, LeanTurn)
-                _hold(
-                    before.call == after.call and after.text == texts.output(after.call), f"{thread}: {after}"
-                )
+        _hold(len(messages) == 4 * turns, f"agent-{agent} has {len(messages)} messages")
+        for turn in range(turns):
+            _verify_lean_turn(texts, agent, turn, messages[4 * turn : 4 * turn + 4])
+
+
+def _verify_lean_turn(texts: Texts, agent: int, turn: int, messages: list[LeanMessage]) -> None:
+    thread = f"agent-{agent}"
+    where = f"{thread}, turn {turn}"
+    said, asked, result, told = messages
+    _hold(isinstance(said, LeanSaid) and said.text == texts.said(agent, turn), f"{where}: said {said}")
+    _hold(isinstance(asked, LeanTurn) and isinstance(told, LeanTurn), f"{where}: {asked}, {told}")
+    _hold(isinstance(result, LeanResult), f"{where}: got {result}")
+    assert isinstance(asked, LeanTurn)
+    assert isinstance(result, LeanResult)
+    _hold((asked.name, asked.arguments) == ("run_command", ARGUMENTS), f"{where}: called {asked}")
+    _hold(result.call == asked.call and result.text == texts.output(asked.call), f"{where}: got {result}")
+    for ordinal, answered in enumerate((asked, told), 2 * turn):
+        _hold(answered.text == "".join(texts.pieces(thread, ordinal)), f"{where}: answered {answered}")
 
 
 def _hold(holds: bool, otherwise: str) -> None:
