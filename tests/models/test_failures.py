@@ -4,6 +4,7 @@ import json
 import math
 import time
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,12 +160,11 @@ async def test_nobody_there(provider: type[OpenAI | Anthropic]) -> None:
 
 
 @pytest.mark.parametrize("provider", [OpenAI, Anthropic])
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "nonsense", "http://[::1"])
-async def test_an_address_that_is_none(provider: type[OpenAI | Anthropic], url: str) -> None:
-    model = provider("m", base_url=url)
-    with pytest.raises(ModelRefused):
-        _ = [chunk async for chunk in model.stream(ASKED, Attempt("t", 0))]
-    await model.close()
+@pytest.mark.parametrize("url", ["ftp://me:secret@127.0.0.1/", "nonsense", "http://", "http://[::1"])
+def test_an_address_that_is_none(provider: type[OpenAI | Anthropic], url: str) -> None:
+    with pytest.raises(Refused, match="no address") as caught:
+        provider("m", base_url=url)
+    assert "secret" not in str(caught.value)
 
 
 async def test_without_any_key_the_text_says_which_variable() -> None:
@@ -178,6 +178,14 @@ async def test_without_any_key_at_anthropic_neither() -> None:
         _ = [chunk async for chunk in Anthropic("claude-sonnet-5").stream(ASKED, Attempt("t", 0))]
     assert caught.value.kind == "auth"
     assert "ANTHROPIC_API_KEY" in str(caught.value)
+
+
+async def test_an_sdk_that_cannot_be_set_up_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("ANTHROPIC_PROFILE", "nowhere")
+    with pytest.raises(ModelRefused, match="nowhere") as caught:
+        _ = [chunk async for chunk in Anthropic("claude-sonnet-5").stream(ASKED, Attempt("t", 0))]
+    assert caught.value.kind == "auth"
 
 
 @pytest.mark.parametrize(

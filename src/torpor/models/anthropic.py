@@ -11,7 +11,7 @@ from torpor.models.anthropic_messages import Form, turn_blocks
 from torpor.models.anthropic_stream import AnthropicReader
 from torpor.models.pictures import count_images
 from torpor.models.rendering import Limits, body_bytes, settings_of
-from torpor.models.sdk import Clients, Reason, loaded, relay, require
+from torpor.models.sdk import Clients, Reason, host_of, loaded, relay, require
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream
@@ -41,8 +41,8 @@ class Anthropic:
     the model's default. ``cache`` sets prompt-cache breakpoints: after tools and instructions, and (by the
     provider, outside all messages) at the end; ``"1h"`` keeps them for an hour. ``base_url`` and ``api_key``
     default to ``ANTHROPIC_BASE_URL`` and ``ANTHROPIC_API_KEY``. ``timeout`` is the longest silence in
-    seconds, not a bound on the whole answer. Raises ``Refused`` if the SDK is not installed or the budget
-    leaves no room for an answer.
+    seconds, not a bound on the whole answer. Raises ``Refused`` if the SDK is not installed, ``base_url``
+    is no address, or the budget leaves no room for an answer.
     """
 
     def __init__(
@@ -67,6 +67,8 @@ class Anthropic:
         self._thinking = _thinking(thinking)
         self._cache = _cache(cache)
         self._base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
+        if self._base_url:
+            host_of(self._base_url)
         self._api_key = api_key
         self._silence = timeout
         self._connect = connect

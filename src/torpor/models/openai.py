@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from torpor.core.chunks import AnyChunk
 from torpor.core.messages import Call, Image, Part
@@ -31,7 +30,7 @@ from torpor.models.rendering import (
     stamped,
     wire_name,
 )
-from torpor.models.sdk import Clients, Reason, loaded, relay, require
+from torpor.models.sdk import Clients, Reason, host_of, loaded, relay, require
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -50,7 +49,8 @@ class OpenAI:
     ``base_url`` and ``api_key`` default to ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``; a server of your own
     needs no key. ``timeout`` is the longest silence in seconds, not a bound on the whole answer; ``connect``
     bounds connecting. ``images=False`` sends a line of text in place of each image; an image of more than
-    ``image_bytes`` becomes one in any case. Raises ``Refused`` if the SDK is not installed.
+    ``image_bytes`` becomes one in any case. Raises ``Refused`` if the SDK is not
+    installed or ``base_url`` is no address.
     """
 
     def __init__(
@@ -69,6 +69,8 @@ class OpenAI:
         self.name = f"openai:{name}"
         self._model = name
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+        self._origin = host_of(self._base_url or ORIGINAL)
+        """The server that opaque values belong to."""
         self._api_key = api_key
         self._silence = timeout
         self._connect = connect
@@ -115,15 +117,9 @@ class OpenAI:
         return body_bytes(self.wire(request))
 
     @property
-    def _origin(self) -> str:
-        """The server that opaque values belong to: its host and port, without a name or password."""
-        return urlsplit(self._base_url or ORIGINAL).netloc.rpartition("@")[2]
-
-    @property
     def _is_original(self) -> bool:
         """Whether it is OpenAI's own service, which wants the newer name of ``max_tokens``."""
-        host = urlsplit(self._base_url or ORIGINAL).hostname or ""
-        return f".{host}".endswith(ORIGINALS)
+        return f".{self._origin.partition(':')[0]}".endswith(ORIGINALS)
 
     def _key(self) -> str:
         return self._api_key or os.environ.get("OPENAI_API_KEY") or ("none" if self._base_url else "")

@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from torpor.core.chunks import AnyChunk
@@ -22,6 +23,18 @@ def require(package: str) -> None:
     """``Refused`` with the command to run, if an SDK is not installed."""
     if find_spec(package) is None:
         raise Refused(f"the {package} SDK is not installed; run: pip install 'torpor[{package}]'")
+
+
+def host_of(base_url: str) -> str:
+    """Host and port of a base URL, without a name or password. ``Refused`` if it is no address."""
+    try:
+        parts = urlsplit(base_url)
+        known = parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except ValueError:
+        known = False
+    if not known:
+        raise Refused("base_url is no address that can be asked: write http://host:port/path")
+    return parts.netloc.rpartition("@")[2]
 
 
 async def loaded(package: str) -> ModuleType:
@@ -72,9 +85,9 @@ class Reason:
         self._sdk = sdk
         self._provider = provider
         self._secret = secret
-        self._lost = (sdk.APIConnectionError, httpx2.HTTPError, httpx2.StreamError, ValueError, TimeoutError)
-        self._unreachable = (httpx2.UnsupportedProtocol, httpx2.InvalidURL)
-        self.known = (sdk.APIError, httpx2.InvalidURL, *self._lost)
+        transport = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL)
+        self._lost = (sdk.APIConnectionError, *transport, ValueError, TimeoutError)
+        self.known = (sdk.APIError, *self._lost)
 
     def lost(self, error: Exception) -> bool:
         """Whether the connection failed, rather than the provider having said something."""
@@ -82,8 +95,6 @@ class Reason:
 
     def why(self, error: Exception) -> TorporError:
         """Our error for one of ``known``."""
-        if isinstance(error, self._unreachable) or isinstance(error.__cause__, self._unreachable):
-            return ModelRefused(f"{self._provider}: base_url is not an address that can be asked")
         if isinstance(error, TimeoutError):
             return Unavailable(f"{self._provider}: the answer took longer than it may")
         if isinstance(error, self._sdk.APIConnectionError) or not isinstance(error, self._sdk.APIError):
