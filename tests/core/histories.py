@@ -20,7 +20,7 @@ Move = tuple[Any, ...]
 EXAMPLES = int(os.environ.get("TORPOR_EXAMPLES", "0"))
 """How many random lives to try; 0: those of every run, always the same ones."""
 
-LIVES = 150
+LIVES = 80
 
 searched = settings(
     max_examples=EXAMPLES or LIVES,

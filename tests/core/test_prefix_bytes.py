@@ -13,7 +13,7 @@ OPENAI = OpenAI("m", base_url="http://127.0.0.1:1")
 ANTHROPIC = Anthropic("claude-x", base_url="http://127.0.0.1:1", api_key="none")
 
 
-@settings(searched, max_examples=EXAMPLES or 40)
+@settings(searched, max_examples=EXAMPLES or 20)
 @given(lives)
 def test_requests_only_grow_at_the_end_as_the_bytes_that_are_sent(
     life: tuple[str, int, list[Move], bool],
