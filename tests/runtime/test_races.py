@@ -129,7 +129,7 @@ async def test_of_two_slices_on_one_thread_one_commits_on_sqlite(tmp_path: Path)
 
 
 async def compete(seed: int) -> int:
-    """How many races were lost. Two that know nothing of each other run slices of one thread at random, while people speak."""
+    """Two that know nothing of each other run slices of one thread while people speak; gives lost races."""
     random, paid, backends = Random(seed), list[str](), memory()
 
     @tool(repeat="keyed")
@@ -175,7 +175,7 @@ async def compete(seed: int) -> int:
         await asyncio.gather(speaking, run(first), run(second))
         messages = await history(backends[0])
         inbox = await backends[0].inbox("t")
-        lost = sum(record.yielded == "conflict" for record in await backends[0].records("t"))
+        lost = [record.yielded for record in await backends[0].records("t")].count("conflict")
     said = [text_of(m.parts) for m in messages if isinstance(m, Said)]
     assert sorted(said) == sorted(["begin", *words]), seed
     assert inbox == []
