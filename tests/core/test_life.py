@@ -127,6 +127,7 @@ def test_closing_ends_everything_and_tells_every_server() -> None:
     step = played.absorb(played.close())
     assert played.why == "closed"
     assert played.results()[b] == "stopped"
+    assert played.last_results()[0].parts == (Text("Stopped: the thread was closed."),)
     assert step.effects == [
         Cancel(f"{b}/cancel", b),
         Cancel(f"{a}/cancel/subscription", a, SERVER),

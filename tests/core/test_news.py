@@ -1,12 +1,14 @@
 """Events of subscriptions: recorded when they come, shown when nothing blocks."""
 
+import pytest
+
 from tests.core.playing import SERVER, THREAD, Played, call
 from torpor.core.effects import Cancel
 from torpor.core.head import Subscription
-from torpor.core.messages import By, Detached, Happened, Late, Text, Unsubscribed
+from torpor.core.messages import By, Detached, Happened, Late, Text, Unsubscribed, text_of
 from torpor.core.record import WaitSettled
 from torpor.core.request import InjectedItem
-from torpor.core.signals import HappenedSignal
+from torpor.core.signals import Due, HappenedSignal
 
 
 def subscribed(text: str = '{"path": "x"}', **fields: object) -> tuple[Played, str]:
@@ -208,6 +210,13 @@ def test_when_an_event_happened_and_that_it_was_the_last_is_told() -> None:
     )
 
 
+def test_what_a_source_says_about_the_instant_is_bounded_and_harmless() -> None:
+    played, id = subscribed()
+    played.absorb(played.event(id, occurred_at="\0" + "9" * 500))
+    played.reply("ok")
+    assert injected(played).notes == (f"It happened at \ufffd{'9' * 63}.",)
+
+
 def test_the_last_event_ends_the_subscription() -> None:
     played, id = subscribed()
     opened = played.head.subscriptions[id].at
@@ -334,6 +343,7 @@ def test_cancelling_a_subscription_ends_it_and_tells_its_server() -> None:
     assert played.all(Unsubscribed) == [Unsubscribed(id, "cancelled")]
     assert played.effects[-1] == Cancel(f"{id}/cancel/subscription", id, SERVER)
     assert played.last is not None
+    assert {message.trace for message in played.last.messages} == {"trace"}
     assert WaitSettled(id, "subscription", opened, played.now, "cancelled") in played.last.settled
     assert played.shown() == [f"results: The subscription {id} of remote is cancelled."]
     assert played.results()[c] == "decided"
@@ -360,10 +370,20 @@ def test_cancelling_an_unknown_subscription_names_the_active_ones() -> None:
     played.absorb(played.text("no more"))
     played.reply(call("cancel_subscription", '{"tool_call_id": "%s"}' % ("x" * 200)))
     [shown] = played.shown()
+    assert played.last_results()[0].is_error
     expected = f"results: Error: '{'x' * 100}' is not an active subscription of this thread. Active: {id}."
     assert shown == expected
-    assert played.requests[-1] is not None
     assert id in played.head.subscriptions
+
+
+def test_active_subscriptions_are_listed_with_commas() -> None:
+    played, first = subscribed()
+    played.absorb(played.text("more"))
+    [second] = played.reply(call("remote"))
+    played.absorb(played.result(second, subscription=True))
+    played.reply(call("cancel_subscription", '{"tool_call_id": "x"}'))
+    [shown] = played.shown()
+    assert shown.endswith(f"Active: {first}, {second}.")
 
 
 def test_a_late_result_that_would_open_a_subscription_is_told_to_end() -> None:
@@ -405,6 +425,29 @@ def test_news_with_its_own_deadline_stops_waiting_when_that_passes() -> None:
     assert played.outcomes[timer.id] == "absorbed"
     assert played.all(Detached) == [Detached((a,), "news")]
     assert played.shown()[1:] == ["event of remote: urgent"]
+
+
+def test_news_that_could_not_wait_ends_a_sleep_beside_the_work() -> None:
+    played, id = subscribed()
+    played.absorb(played.text("work"))
+    _, b = played.reply(call("read"), call("sleep_until_event_or_input"))
+    signal = played.event(id, "urgent", start_by=5_000.0)
+    played.absorb(signal)
+    played.absorb(played.timers[f"{signal.id}/due"])
+    [result] = played.last_results()
+    assert (result.call, result.cause) == (b, "woken")
+    assert text_of(result.parts) == "Woken after 2 seconds by news that could not wait."
+
+
+@pytest.mark.parametrize(("after", "outcome"), [(0, "settled already"), (1, "absorbed")])
+def test_withheld_news_was_shown_if_it_is_not_after_what_was_answered(after: int, outcome: str) -> None:
+    played, _ = subscribed()
+    played.absorb(played.text("work"))
+    played.reply(call("read"))
+    at = played.head.answered + after
+    timer = Due(THREAD, "d", played.now, due=played.now, what="withheld", position=at)
+    played.absorb(timer)
+    assert played.outcomes["d"] == outcome
 
 
 def test_withheld_news_that_was_shown_in_time_needs_no_more() -> None:

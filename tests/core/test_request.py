@@ -1,8 +1,10 @@
 """Requests and their items, as adapters and scripted models read them."""
 
 import json
+import time
 
 import msgspec
+import pytest
 
 from tests.golden.samples import GOLDEN
 from torpor.core.builtins import BUILTINS
@@ -51,6 +53,16 @@ def test_a_turns_calls_stand_alone() -> None:
 def test_the_instant_of_words_is_shown_to_the_second() -> None:
     assert InputItem(86_461.9, ()).stamp == "[1970-01-02 00:01:01 UTC]"
     assert instant(0.0) == "1970-01-01 00:00:00 UTC"
+
+
+def test_instants_are_in_utc_wherever_this_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert instant(0.0) == "1970-01-01 00:00:00 UTC"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_news_is_rendered_as_the_reserved_call() -> None:

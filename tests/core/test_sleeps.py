@@ -272,6 +272,7 @@ def test_sleep_until_the_past_the_far_future_or_never_is_answered_at_once(asked:
     [a] = played.reply(call("sleep_until", asked))
     assert played.shown() == [f"results: {shown}"]
     assert played.results() == {a: "decided"}
+    assert played.last_results()[0].is_error == shown.startswith("Error")
     assert played.all(Turn)[-1].loopback
 
 

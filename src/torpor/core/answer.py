@@ -126,11 +126,10 @@ def _decided(step: Step, call: str, decision: Decision) -> None:
 
 def answer_cut(step: Step, raw: Sequence[RawPart], asked: Asked) -> None:
     """Append a turn that a person cut short; none of its calls is sent."""
-    refused = Refuse("not_sent", "")
     parts: list[TurnPart] = []
     for part in raw:
         index = sum(isinstance(earlier, Call) for earlier in parts)
-        parts.append(_call(part, asked.token, index, refused) if isinstance(part, RawCall) else part)
+        parts.append(_call(part, asked.token, index) if isinstance(part, RawCall) else part)
     step.add(_turn(step, tuple(parts), Stop("cut"), asked, cut=True))
     for call in (part for part in parts if isinstance(part, Call)):
         step.settle_here(call.id, "not_sent", "Not sent: the turn was cut short by a person.")
@@ -167,7 +166,7 @@ def _assigned(step: Step, raw: Sequence[RawPart], token: str) -> tuple[tuple[Tur
     return tuple(parts), fates
 
 
-def _call(raw: RawCall, token: str, index: int, fate: Fate) -> Call:
+def _call(raw: RawCall, token: str, index: int, fate: Fate | None = None) -> Call:
     spec = fate.spec if isinstance(fate, Send | Run) else None
     return Call(
         id=f"{token}{index}",

@@ -15,7 +15,7 @@ from torpor.core.signals import Due
 from torpor.core.step import Step
 from torpor.core.thread import OpenCall
 
-_CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
+_CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 
 LONGEST_SLEEP = 10 * 366 * 86_400.0
 """Seconds: ten years."""
@@ -153,9 +153,9 @@ def _date(text: str) -> date:
 
 def _time(text: str) -> time:
     match = _CLOCK.fullmatch(text)
-    hour, minute, second = map(int, match.groups("0")) if match else (24, 0, 0)
-    if max(hour - 23, minute - 59, second - 59) > 0:
+    if match is None:
         raise ValueError(f"{text[:ID_SHOWN]!r} is not a time of the form HH:MM or HH:MM:SS.")
+    hour, minute, second = map(int, match.groups("0"))
     return time(hour, minute, second)
 
 

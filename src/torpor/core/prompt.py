@@ -15,17 +15,14 @@ from torpor.core.definition import Definition
 from torpor.core.messages import (
     Call,
     Detached,
-    File,
     Happened,
     Message,
     Noted,
     Parked,
-    Part,
     Result,
     Said,
     Text,
     Turn,
-    TurnPart,
 )
 from torpor.core.request import (
     PROJECTION,
@@ -38,19 +35,18 @@ from torpor.core.request import (
     ResultView,
     TurnItem,
 )
-from torpor.core.thread import LEAVES_OPEN, shortened
+from torpor.core.showing import event_shown, late_shown, result_shown, turn_shown, words_shown
+from torpor.core.thread import LEAVES_OPEN
 
 ASIDE = "[Something that came here was set aside after a failure and is not shown.]"
 GO_ON = "[Nothing new has come. Go on.]"
 RUNNING = "Still running. Its result will come as an event."
 MISSING = "No result was recorded for this call."
-EMPTY = "(empty result)"
-BLANK = "(no text)"
-ARGUMENTS_SHOWN = 100_000
-"""Characters of a call's arguments that are sent back to the model."""
-
 News = Said | Result | Happened | Noted
 """Messages that may stand between turns."""
+
+_SET_ASIDE = Noted(0.0, Parked("", aside=True))
+"""Stands for news that was set aside."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -116,7 +112,7 @@ class Projection:
             return
         self._answered = turn.upto
         self._show(turn.upto)
-        parts = _visible(turn.parts)
+        parts = turn_shown(turn.parts)
         if not parts:
             return
         self._batch = tuple(part for part in parts if isinstance(part, Call))
@@ -163,7 +159,7 @@ class Projection:
     def _view(self, call: Call, result: Result | None) -> ResultView:
         if result is not None:
             self._forget(result)
-            return ResultView(call.id, call.name, _shown(result.parts, result), result.is_error)
+            return ResultView(call.id, call.name, result_shown(result), result.is_error)
         text = RUNNING if call.id in self._detached else MISSING
         return ResultView(call.id, call.name, (Text(text),), is_error=text is MISSING)
 
@@ -176,23 +172,13 @@ class Projection:
         if isinstance(message, Result):
             return self._late(position, message)
         if isinstance(message, Happened):
-            return _event(position, message)
-        return InputItem(message.at, _clean(message.parts) or (Text(BLANK),))
+            return event_shown(position, message)
+        return InputItem(message.at, words_shown(message.parts))
 
     def _late(self, position: int, result: Result) -> InjectedItem:
         call = self._names.get(result.call, Call(result.call, "unknown"))
         self._forget(result)
-        notes = ("The call failed.",) if result.is_error else ()
-        return InjectedItem(
-            id=f"news{position}",
-            name=call.name,
-            call=call.id,
-            arguments=shortened(call.arguments, call.invalid),
-            parts=_shown(result.parts, result),
-            at=result.at,
-            source="result",
-            notes=("This is the result of the earlier call.", *notes),
-        )
+        return late_shown(position, result, call)
 
     def _fix(self, item: AnyItem) -> None:
         self.items.append(item)
@@ -227,21 +213,6 @@ class Fixed:
         self.epoch = self.digest.hex()
 
 
-def _visible(parts: tuple[TurnPart, ...]) -> tuple[TurnPart, ...]:
-    """The parts of a turn that a provider accepts back: no blank text, no reasoning at its end."""
-    kept = [_call_shown(part) for part in parts if not isinstance(part, Text) or part.text.strip()]
-    while kept and not isinstance(kept[-1], Text | Call):
-        kept.pop()
-    return tuple(kept)
-
-
-def _call_shown(part: TurnPart) -> TurnPart:
-    if not isinstance(part, Call):
-        return _plain(part) if isinstance(part, Text) else part
-    arguments = shortened(part.arguments, part.invalid, ARGUMENTS_SHOWN)
-    return Call(part.id, part.name, arguments, part.provider_id, part.index, opaque=part.opaque)
-
-
 def _aside(message: News) -> News:
     """A message as it stands once it was set aside: a settled call stays settled, other news is one line.
 
@@ -251,60 +222,8 @@ def _aside(message: News) -> News:
         return message
     if isinstance(message, Result):
         return msgspec.structs.replace(message, parts=(Text(ASIDE),), handle="")
-    return Noted(message.at, Parked("", aside=True))
+    return _SET_ASIDE
 
 
 def _call_of(message: News) -> str:
     return message.call if isinstance(message, Result) else ""
-
-
-def _event(position: int, event: Happened) -> InjectedItem:
-    notes = []
-    if event.occurred_at:
-        notes.append(f"It happened at {event.occurred_at}.")
-    if event.gap:
-        notes.append(f"{event.gap} earlier events of this source did not arrive.")
-    if event.final:
-        notes.append("This was the last event of the subscription.")
-    return InjectedItem(
-        id=f"news{position}",
-        name=event.name,
-        call=event.call,
-        arguments=event.arguments,
-        parts=_shown(event.parts, event),
-        at=event.at,
-        notes=tuple(notes),
-    )
-
-
-def _shown(parts: tuple[Part, ...], source: Result | Happened) -> tuple[Part, ...]:
-    """Parts as the model sees them; where more is kept outside, with the way to get it."""
-    shown = _clean(parts) or (Text(EMPTY),)
-    if not source.handle:
-        return shown
-    told = (
-        f"[This is only the beginning: the whole text has {source.size} characters. "
-        f'Call read_result with handle "{source.handle}" for the rest.]'
-    )
-    return (*shown, Text(told))
-
-
-def _clean(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    return tuple([_harmless(part) for part in parts if not isinstance(part, Text) or part.text.strip()])
-
-
-def _harmless(part: Part) -> Part:
-    if isinstance(part, Text):
-        return _plain(part)
-    if isinstance(part, File):
-        return File(_safe(part.name), part.media_type, part.data, _safe(part.text))
-    return part
-
-
-def _plain(text: Text) -> Text:
-    return Text(_safe(text.text)) if "\0" in text.text else text
-
-
-def _safe(text: str) -> str:
-    """Text without NUL, which some providers refuse; it is stored as it came."""
-    return text.replace("\0", "\ufffd")

@@ -66,7 +66,7 @@ class Gathering:
         elif isinstance(chunk, ReasoningDone):
             self._reasoned(chunk)
         else:
-            self._grow("text" if isinstance(chunk, TextDelta) else "reasoning").pieces.append(chunk.text)
+            self._grow("reasoning").pieces.append(chunk.text)
 
     def parts(self) -> tuple[RawPart, ...]:
         """What the model produced, once its stream has stopped.
@@ -120,7 +120,7 @@ class Gathering:
         part = _Growing("call")
         part.start = chunk
         self._parts.append(part)
-        self._open = part
+        self._open = None
         self._calls[chunk.index] = part
 
     def _call(self, index: int) -> "_Growing":
