@@ -5,6 +5,7 @@ a model's failure is retried or parks the thread, a lost race forgets everything
 """
 
 import logging
+from collections.abc import Sequence
 
 import msgspec
 
@@ -15,7 +16,7 @@ from torpor.core.messages import Born, Noted, Parked
 from torpor.core.plan import Complete, Exceeded, owes_now, plan
 from torpor.core.record import SliceRecord
 from torpor.core.retry import Again, Park, after_failure
-from torpor.core.signals import Nudged
+from torpor.core.signals import AnySignal, Nudged, SaidSignal, StoppedSignal
 from torpor.core.step import Step
 from torpor.core.thread import Head
 from torpor.ports import Commit, LiveEvent, OutboxRow, Row, Snapshot, StoredMessage, Version
@@ -85,7 +86,8 @@ async def _run(slice: Slice) -> Outcome:
         step.add(Noted(step.now, Born(slice.snapshot.row.agent), step.trace))
     definition = await kit.equipment.definition(slice.member, step.thread, step.head)
     step.definition = definition
-    absorb(step, slice.snapshot.signals)
+    for batch in _batches(slice.snapshot.signals):
+        absorb(step, batch)
     planned = plan(step.head, definition.limits)
     if isinstance(planned, Complete):
         return await _complete(slice)
@@ -93,6 +95,17 @@ async def _run(slice: Slice) -> Outcome:
         step.add(Noted(step.now, Parked(planned.reason, "limit"), step.trace))
         return await _commit(slice, "parked")
     return await _commit(slice, planned.why)
+
+
+def _batches(signals: Sequence[AnySignal]) -> list[Sequence[AnySignal]]:
+    """Words that came before a stop are absorbed before it: only later ones may resume the thread."""
+    stops = [place for place, signal in enumerate(signals) if isinstance(signal, StoppedSignal)]
+    if not stops:
+        return [signals]
+    before = signals[: stops[-1]]
+    words = [signal for signal in before if isinstance(signal, SaidSignal)]
+    others = [signal for signal in before if not isinstance(signal, SaidSignal)]
+    return [words, [*others, *signals[stops[-1] :]]]
 
 
 async def _complete(slice: Slice) -> Outcome:
