@@ -17,7 +17,7 @@ from torpor.core.errors import Refused, TorporError, Unavailable
 from torpor.core.messages import By, Text
 from torpor.core.retry import backoff
 from torpor.core.signals import Finished
-from torpor.core.thread import GIVES_UP, OpenCall
+from torpor.core.thread import OpenCall
 from torpor.core.tiers import start_by
 from torpor.ports import Clock, OutboxRow, Queue, Ring, Row, Store
 from torpor.runtime.ids import Ids
@@ -294,7 +294,7 @@ def _is_wanted(left: OutboxRow, wanted: Mapping[str, OpenCall]) -> bool:
     if not isinstance(left.effect, Invoke):
         return True
     call = wanted.get(left.effect.call)
-    return call is not None and call.given_up not in GIVES_UP
+    return call is not None and not call.given_up
 
 
 def _unknown(effect: Invoke) -> Verdict:
