@@ -17,7 +17,7 @@ from torpor.core.codec import decode_head, decode_message, encode
 from torpor.core.definition import Definition, Limits, ToolSpec
 from torpor.core.effects import Cancel, Effect, Invoke
 from torpor.core.head import Head
-from torpor.core.messages import Born, Call, Message, Noted, Parked, Result, Text, Turn, Usage, text_of
+from torpor.core.messages import Born, By, Call, Message, Noted, Parked, Result, Text, Turn, Usage, text_of
 from torpor.core.plan import Complete, owes_now, plan
 from torpor.core.prompt import Fixed, Projection, request
 from torpor.core.request import InjectedItem, Request, ResultsItem, TurnItem
@@ -113,7 +113,8 @@ class Played:
     def result(self, call: str, text: str = "done", **fields: Any) -> Finished:
         """A tool's result."""
         parts = fields.pop("parts", (Text(text),))
-        return Finished(THREAD, self._id(f"{call}/result"), self.now, call=call, parts=parts, **fields)
+        by = fields.pop("by", By("runtime"))
+        return Finished(THREAD, self._id(f"{call}/result"), self.now, by, call=call, parts=parts, **fields)
 
     def event(self, call: str, text: str = "news", **fields: Any) -> HappenedSignal:
         """An event of a subscription."""
@@ -181,7 +182,7 @@ class Played:
         """A slice whose completion failed for good."""
         step = self._step()
         absorb(step, signals)
-        step.add(Noted(step.now, Parked(reason, "limit", aside)))
+        step.add(Noted(step.now, Parked(reason, "limit", aside), step.trace))
         return self._commit(step)
 
     def _ids(self, token: str) -> list[str]:
@@ -235,6 +236,7 @@ class Played:
         stored = [decode_message(encode(message)) for message in self.messages]
         assert stored == self.messages
         assert fold(stored) == self.head
+        assert all(message.trace for message in self.messages[1:])
         assert decode_head(encode(self.head)) == self.head
         assert list(decode_head(encode(self.head)).detached) == list(self.head.detached)
         rebuilt = Projection()
@@ -292,7 +294,7 @@ class Played:
 
 
 def _ran(step: Step, run: Inline) -> Result:
-    return Result(step.now, run.call, (Text("ran"),))
+    return Result(step.now, run.call, (Text("ran"),), trace=step.trace)
 
 
 def line(item: Any) -> str:

@@ -200,7 +200,7 @@ def test_a_call_that_runs_within_the_slice_is_given_back_with_its_arguments() ->
 
     def run(inline: Inline) -> Result:
         given.append(inline)
-        return Result(played.now, inline.call, (Text("ran \ud800"),))
+        return Result(played.now, inline.call, (Text("ran \ud800"),), trace="own")
 
     ids = played.reply(call("quick", '{"n": 1}'), call("read"), call("quick"), inline=run)
     assert [(run.call, run.spec.name, run.arguments) for run in given] == [
@@ -226,7 +226,7 @@ def test_what_a_call_within_the_slice_gives_besides_text_is_kept() -> None:
     image = Image("aGk=", "image/png")
 
     def run(inline: Inline) -> Result:
-        return Result(played.now, inline.call, (image,), handle="h", size=3)
+        return Result(played.now, inline.call, (image,), handle="h", size=3, trace="own")
 
     played.reply(call("quick"), inline=run)
     [result] = played.last_results()
@@ -330,7 +330,7 @@ def test_a_turn_that_answers_no_more_than_an_earlier_one_is_paid_and_dropped() -
 def test_a_dropped_turn_leaves_an_open_exchange_open_and_its_order_as_it_was() -> None:
     played = asked()
     [a] = played.reply(call("read"))
-    step = Step("t", played.head, 9.0, played.definition)
+    step = Step("t", played.head, 9.0, played.definition, "trace")
     answer(step, (Text("second"),), Stop(), Asked(1, "x"))
     assert step.head.exchange.open
     played.projection.add(step.messages[0])

@@ -4,6 +4,7 @@ import pytest
 
 from tests.core.playing import SERVER, THREAD, Played, call
 from torpor.core.effects import Cancel, Notify
+from torpor.core.head import Exchange
 from torpor.core.messages import (
     Born,
     Closed,
@@ -134,9 +135,17 @@ def test_closing_ends_everything_and_tells_every_server() -> None:
         Notify(f"{THREAD}/closed"),
     ]
     assert played.all(Closed) == [Closed()]
+    assert played.head.reason == ""
     assert WaitSettled(a, "subscription", opened, played.now, "closed") in step.settled
     assert (played.head.subscriptions, played.head.detached, played.head.pending) == ({}, {}, {})
     assert not played.head.exchange.open
+
+
+def test_a_parked_thread_can_be_closed() -> None:
+    played = Played()
+    played.park(played.text())
+    played.absorb(played.close())
+    assert (played.why, played.head.reason) == ("closed", "")
 
 
 def test_what_comes_after_the_end_is_dropped_for_that_reason() -> None:
@@ -180,6 +189,7 @@ def test_a_parked_thread_says_why_and_waits_for_a_person() -> None:
     played.park(reason="too much")
     assert played.why == "parked"
     assert played.head.reason == "too much"
+    assert played.head.owes
     assert not played.owes
 
 
@@ -193,7 +203,7 @@ def test_a_nudge_resumes_with_a_fresh_allowance_and_the_same_question() -> None:
     assert played.why == "complete"
     assert played.owes
     assert played.head.reason == ""
-    assert (played.head.exchange.completions, played.head.exchange.since) == (0, played.now)
+    assert played.head.exchange == Exchange(open=True, since=played.now)
     [shown] = played.shown()
     assert shown.startswith("results: Error: there is no tool")
 

@@ -4,9 +4,10 @@ import itertools
 
 import pytest
 
-from tests.core.playing import SERVER, Played, call
+from tests.core.playing import SERVER, THREAD, Played, call, tool
+from torpor.core.definition import Definition, Limits
 from torpor.core.effects import Invoke
-from torpor.core.messages import Call, Detached, Late, Result, Sent, Turn
+from torpor.core.messages import By, Call, Detached, Late, Result, Segment, Sent, Turn
 from torpor.core.request import ResultsItem
 from torpor.core.thread import OpenCall
 
@@ -139,6 +140,29 @@ def test_a_call_bound_in_time_sets_a_timer_when_it_is_sent_and_not_before() -> N
     assert list(played.timers) == [f"{b}/deadline"]
     timer = played.timer(b, "deadline")
     assert (timer.due, timer.call, timer.what, timer.at) == (played.now + 60.0, b, "deadline", played.now)
+    assert timer.thread == THREAD
+
+
+def test_a_call_whose_tool_has_gone_meanwhile_is_sent_all_the_same_without_a_timer() -> None:
+    played, [a, b] = asked("bounded", "bounded", parallel=1)
+    played.definition = Definition("tester", limits=Limits(parallel=1))
+    played.absorb(played.result(a))
+    assert played.invoked == [a, b]
+    assert played.timers == {}
+
+
+def test_a_function_may_be_bound_in_time_and_needs_no_timer_of_the_threads() -> None:
+    played = Played()
+    played.definition.tools["timed"] = tool("timed", timeout=60.0)
+    played.absorb(played.text())
+    played.reply(call("timed"))
+    assert played.timers == {}
+
+
+def test_an_invocation_says_whether_it_may_be_repeated() -> None:
+    played, _ = asked("read", "write", parallel=1)
+    played.absorb(played.result(played.invoked[0]))
+    assert [getattr(effect, "repeat", "") for effect in played.effects] == ["safe", "unsafe"]
 
 
 def test_a_result_lifts_the_calls_timers() -> None:
@@ -254,7 +278,17 @@ def test_waking_when_all_are_settled_does_not_detach() -> None:
 def test_a_result_keeps_where_it_came_from() -> None:
     played, [a] = asked("remote")
     signal = played.result(
-        a, "text", handle="h1", size=9_000, event_id="e", occurred_at="yesterday", trace="own", is_error=True
+        a,
+        "text",
+        handle="h1",
+        size=9_000,
+        event_id="e",
+        occurred_at="yesterday",
+        trace="own",
+        is_error=True,
+        by=By("tool", "x", "callback", "k", "h"),
+        display=(Segment("html", "{}"),),
+        subscription=True,
     )
     played.absorb(signal)
     [result] = played.all(Result)
@@ -270,6 +304,8 @@ def test_a_result_keeps_where_it_came_from() -> None:
         event_id="e",
         occurred_at="yesterday",
         trace="own",
+        display=(Segment("html", "{}"),),
+        subscription=True,
     )
 
 

@@ -412,3 +412,23 @@ def test_a_history_shown_step_by_step_is_the_history_shown_at_once(split: int) -
     projection.show()
     assert projection.items == items(*history)
     assert fold(history).length == projection.position == 8
+
+
+def test_calls_whose_results_were_shown_are_forgotten_and_others_are_not() -> None:
+    history: list[Message] = [
+        ASKED,
+        turn(Call("a", "read"), Call("b", "write", index=1), Call("c", "write", index=2)),
+        Result(12.0, "a", (Text("1"),), cause="decided"),
+        Result(12.0, "b", (Text("2"),), cause="timeout"),
+        Noted(12.0, Detached(("c",), "text")),
+        Said(13.0, (Text("and?"),)),
+        turn(Text("ok"), upto=6, ordinal=1),
+    ]
+    projection = Projection()
+    for message in history:
+        projection.add(message)
+    assert projection._names.keys() == {"b", "c"}
+    projection.add(Result(14.0, "b", (Text("late"),)))
+    projection.add(Result(14.0, "c", (Text("gave up"),), cause="unknown"))
+    projection.show()
+    assert projection._names.keys() == {"c"}

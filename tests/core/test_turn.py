@@ -183,6 +183,7 @@ def test_arguments_are_an_object_or_none(text: str, arguments: dict[str, object]
 
 def test_arguments_may_be_nested_a_hundred_deep_and_no_deeper() -> None:
     assert arguments_of('{"a": ' + "[" * 99 + "]" * 99 + "}") is not None
+    assert arguments_of('{"a": ' + "[" * 99 + "]" * 99 + ', "b": [[]]}') is not None
     assert arguments_of('{"a": ' + "[" * 100 + "]" * 100 + "}") is None
     assert arguments_of('{"a": ' * 100_000 + "1" + "}" * 100_000) is None
     assert arguments_of('{"a": "' + "[{" * 300 + '"}') is not None

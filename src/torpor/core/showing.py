@@ -53,7 +53,7 @@ def late_shown(position: int, result: Result, call: Call) -> InjectedItem:
         id=f"news{position}",
         name=call.name,
         call=call.id,
-        arguments=shortened(call.arguments, call.invalid),
+        arguments=shortened(call.arguments),
         parts=result_shown(result),
         at=result.at,
         source="result",

@@ -164,7 +164,7 @@ def _given_up(detached: dict[str, OpenCall], id: str, call: OpenCall, cause: str
     given_up = [known for known, open_ in detached.items() if open_.given_up]
     for oldest in given_up[: max(0, len(given_up) + 1 - GIVEN_UP_KEPT)]:
         detached = _dropped(detached, oldest)
-    return {**detached, id: msgspec.structs.replace(call, given_up=cause, held=False)}
+    return {**detached, id: msgspec.structs.replace(call, given_up=cause)}
 
 
 def _told(head: Head, event: Happened) -> dict[str, object]:
@@ -219,8 +219,8 @@ def _lived(head: Head, at: float, note: Parked | Resumed | Stopped | Closed) -> 
             owed = head.answered if note.aside else head.owed
             return change(head, state="parked", reason=note.reason, owed=owed)
         case Resumed():
-            owed = head.length if note.why == "nudge" else head.owed
-            return change(head, state="open", reason="", owed=owed, exchange=Exchange(open=True, since=at))
+            fresh = Exchange(open=True, since=at)
+            return change(head, state="open", reason="", owed=head.length, exchange=fresh)
         case Stopped():
             ended = change(head.exchange, open=False)
             return change(head, state="stopped", reason="", exchange=ended)
