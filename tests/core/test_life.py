@@ -355,6 +355,17 @@ def test_a_real_result_right_after_the_runtimes_own_is_shown_beside_it() -> None
     assert played.shown() == ["results: gave up", "result of remote: here I am"]
 
 
+def test_the_head_keeps_arguments_of_a_given_up_call_only_while_they_may_be_shown() -> None:
+    played = Played()
+    played.absorb(played.text())
+    a, b = played.reply(call("remote", '{"n": 1}'), call("remote", '{"n": 2}'))
+    played.absorb(played.result(a, "gave up", cause="dead"))
+    played.absorb(played.text("stop", "interrupt"))
+    assert played.head.detached[a].arguments == '{"n": 1}'
+    assert played.head.detached[b].arguments == "{}"
+    assert played.head.detached[b].server == SERVER
+
+
 def test_an_ordinary_cause_leaves_nothing_open() -> None:
     played, [a] = working("remote")
     played.absorb(played.result(a, "no", cause="refused"))

@@ -164,7 +164,8 @@ def _given_up(detached: dict[str, OpenCall], id: str, call: OpenCall, cause: str
     given_up = [known for known, open_ in detached.items() if open_.given_up]
     for oldest in given_up[: max(0, len(given_up) + 1 - GIVEN_UP_KEPT)]:
         detached = _dropped(detached, oldest)
-    return {**detached, id: msgspec.structs.replace(call, given_up=cause)}
+    arguments = "{}" if cause in GIVES_UP else call.arguments  # shown no more
+    return {**detached, id: msgspec.structs.replace(call, given_up=cause, arguments=arguments)}
 
 
 def _told(head: Head, event: Happened) -> dict[str, object]:
