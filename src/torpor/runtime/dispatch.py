@@ -35,6 +35,8 @@ CLAIM_SECONDS = 30.0
 """How long an effect stays with a process that says nothing more."""
 
 
+REFUSALS = 30
+"""How often a write is tried again that the store does not say to be passing: some minutes."""
 LAST_WORDS = 1.0
 """Seconds for what was cancelled to give back what it holds."""
 
@@ -227,7 +229,7 @@ class Dispatcher:
         # From here on nobody else may make this result void: it is posted however long the store is away.
         self._held.pop(f"{row.thread}/{effect.id}", None)
         await self._insist(lambda: self._post(row, effect, result))
-        with contextlib.suppress(Unavailable):
+        with contextlib.suppress(TorporError):
             await self._ring(row, 0.0)
         await self._insist(lambda: self._store.delivered(row.thread, [effect.id]))
 
@@ -249,12 +251,14 @@ class Dispatcher:
         await self._store.post([signal])
 
     async def _insist(self, write: Callable[[], Awaitable[object]]) -> None:
-        """Write once the store takes it."""
+        """Write once the store takes it; a file may be read-only, or a disk full, for a while."""
         failures = 0
         while True:
             try:
                 await write()
-            except Unavailable as error:
+            except TorporError as error:
+                if failures >= REFUSALS and not isinstance(error, Unavailable):
+                    raise
                 log.warning("A result waits for the store: %s", error)
                 await self._clock.sleep(backoff(failures, self._ids.jitter(), 0.1, 10.0))
                 failures += 1

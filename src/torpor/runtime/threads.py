@@ -94,7 +94,8 @@ class Threads:
         now = await self.store.now()
         id = thread or self.ids.thread()
         row = Row(
-            thread=_thread_id(id), agent=agent, owner=owner, user_id=user_id, context=context, tier=chosen,
+            thread=_thread_id(id), agent=agent, owner=clean(owner), user_id=clean(user_id),
+            context=clean(context), tier=chosen,
             root=id, created=now, updated=now, title=_title(parts), trace=self.ids.hex(32),
         )  # fmt: skip
         said = self._said(row, parts, "steer", by, key, now) if parts else None
@@ -363,7 +364,7 @@ def _thread_id(id: str) -> str:
 
 
 def _title(parts: Sequence[Part]) -> str:
-    return " ".join(text_of(tuple(parts)).split())[:80]
+    return clean(" ".join(text_of(tuple(parts)).split())[:80])
 
 
 def _check_words(parts: tuple[Part, ...]) -> None:
