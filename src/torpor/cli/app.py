@@ -4,6 +4,8 @@ from importlib import import_module
 
 import typer
 
+from torpor.cli.rap import rap
+
 COMMANDS = (
     "serve",
     "worker",
@@ -55,3 +57,6 @@ def demo() -> None:
     from torpor.cli import demo as shown
 
     shown.demo()
+
+
+app.add_typer(rap, name="rap")

@@ -1,0 +1,93 @@
+"""What the checks of a runtime need of it: a small harness that its author writes, or ours."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+import msgspec
+
+
+class Server(msgspec.Struct, frozen=True):
+    """A tool server that the runtime is to be configured with. ``token`` is its credential."""
+
+    url: str
+    token: str = ""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """A call that the model makes. ``arguments`` is JSON text of an object."""
+
+    name: str
+    arguments: str = "{}"
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One thing in a history, or in what a model is shown.
+
+    ``kind``: ``said`` (by a person), ``turn`` (of the model), ``result`` (of the call ``call``), ``event``
+    (news of the subscription that ``call`` opened), ``late`` (a result that came after its call was answered)
+    or ``notice``. ``call`` is the id that tool servers see.
+    """
+
+    kind: str
+    text: str
+    call: str = ""
+    is_error: bool = False
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What a model is shown when it is asked. ``tools``: description and schema by name."""
+
+    tools: dict[str, tuple[str, dict[str, Any]]]
+    lines: tuple[Line, ...]
+
+    @property
+    def fresh(self) -> tuple[Line, ...]:
+        """The lines since the model's last turn."""
+        turns = [place for place, line in enumerate(self.lines) if line.kind == "turn"]
+        return self.lines[turns[-1] + 1 :] if turns else self.lines
+
+
+Reply = str | Sequence[Wish]
+"""What the model answers: words, or calls."""
+
+Think = Callable[[Shown], Awaitable[Reply]]
+"""The model. An exception that it raises is a failure of the model."""
+
+
+class Running(Protocol):
+    """A runtime that runs. Threads are named by the id that tool servers see as ``group_id``."""
+
+    async def start(self, text: str) -> str:
+        """Start a thread with a person's words; gives its id. Returns without waiting for the model."""
+
+    async def say(self, thread: str, text: str) -> None:
+        """A person speaks to a thread."""
+
+    async def interrupt(self, thread: str, text: str) -> None:
+        """A person speaks in place of whatever is pending: its calls are cancelled."""
+
+    async def close(self, thread: str) -> None:
+        """End a thread for good."""
+
+    async def history(self, thread: str) -> list[Line]:
+        """All that the thread remembers, oldest first."""
+
+    async def problems(self, thread: str) -> str:
+        """What was reported about its tool servers; empty: nothing."""
+
+
+class RuntimeUnderTest(Protocol):
+    """A runtime, as the checks see it.
+
+    ``built`` names what it has of: ``approvals``, ``children``, ``choices``, ``migration``, ``oauth``,
+    ``status``, ``views``. ``running`` gives a fresh runtime with one agent that thinks with ``think`` and has
+    the tools of these servers; it reaches them by loopback and is reached by it. It may refuse servers, by
+    any exception.
+    """
+
+    name: str
+    built: frozenset[str]
+
+    def running(self, servers: Sequence[Server], think: Think) -> AbstractAsyncContextManager[Running]:
+        """Run it while the block runs."""

@@ -1,0 +1,110 @@
+"""Torpor's own runtime as the checks see it: in this process, in memory, with a scripted model."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from torpor.agent import Agent
+from torpor.conformance.harness import Line, Running, Server, Shown, Think
+from torpor.core.errors import Refused
+from torpor.core.messages import Call, Equipped, Happened, Message, Noted, Result, Said, Turn, text_of
+from torpor.core.request import AnyItem, InjectedItem, InputItem, Request, ResultsItem, TurnItem
+from torpor.models.scripted import ScriptedModel, Words, call, fail, say
+from torpor.public import Runtime
+from torpor.tools.catalog import RapServer
+
+AGENT = "conformance"
+
+
+class OurRuntime:
+    """The harness for this package's own runtime. ``store`` is where it keeps threads."""
+
+    name = "torpor"
+    built: frozenset[str] = frozenset()
+
+    def __init__(self, store: str = "memory:") -> None:
+        self._store = store
+
+    def running(self, servers: Sequence[Server], think: Think) -> AbstractAsyncContextManager[Running]:
+        """Run it while the block runs."""
+        return self._running(servers, think)
+
+    @asynccontextmanager
+    async def _running(self, servers: Sequence[Server], think: Think) -> AsyncIterator[Running]:
+        async def reply(request: Request) -> Words:
+            try:
+                said = await think(_shown(request))
+            except RuntimeError as error:
+                return fail(Refused(str(error)))
+            return say(said) if isinstance(said, str) else [call(w.name, _raw=w.arguments) for w in said]
+
+        tools = [RapServer(server.url, token=server.token or None) for server in servers]
+        agent = Agent(AGENT, model=ScriptedModel(reply), tools=tools)
+        async with Runtime(self._store, agents=[agent]) as runtime:
+            yield _Running(runtime)
+
+
+class _Running:
+    """Our runtime while it runs."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def start(self, text: str) -> str:
+        return (await self._runtime.start(AGENT, text, user_id="a-person")).id
+
+    async def say(self, thread: str, text: str) -> None:
+        await self._runtime.thread(thread).send(text)
+
+    async def interrupt(self, thread: str, text: str) -> None:
+        await self._runtime.thread(thread).send(text, "interrupt")
+
+    async def close(self, thread: str) -> None:
+        await self._runtime.thread(thread).close()
+
+    async def history(self, thread: str) -> list[Line]:
+        history = await self._runtime.thread(thread).history()
+        return [line for message in history for line in _line(message)]
+
+    async def problems(self, thread: str) -> str:
+        history = await self._runtime.thread(thread).history()
+        notes = [message.note for message in history if isinstance(message, Noted)]
+        return "\n".join(f"{note.server}: {note.reason}" for note in notes if isinstance(note, Equipped))
+
+
+def _line(message: Message) -> Iterator[Line]:
+    match message:
+        case Said():
+            yield Line("said", text_of(message.parts))
+        case Turn():
+            yield Line("turn", _turn_text(message.parts))
+        case Result():
+            yield Line("result", text_of(message.parts), message.call, message.is_error)
+        case Happened():
+            yield Line("event", text_of(message.parts), message.call)
+        case _:
+            pass
+
+
+def _shown(request: Request) -> Shown:
+    tools = {tool.name: (tool.description, tool.schema) for tool in request.tools}
+    return Shown(tools, tuple(line for item in request.items for line in _item(item)))
+
+
+def _item(item: AnyItem) -> Iterator[Line]:
+    match item:
+        case InputItem():
+            yield Line("said", item.text)
+        case TurnItem():
+            yield Line("turn", _turn_text(item.parts))
+        case ResultsItem():
+            for result in item.results:
+                yield Line("result", result.text, result.call, result.is_error)
+        case InjectedItem():
+            yield Line("event" if item.source == "event" else "late", item.text, item.call)
+        case _:
+            yield Line("notice", item.text)
+
+
+def _turn_text(parts: Sequence[object]) -> str:
+    calls = [f"{part.name}({part.arguments})" for part in parts if isinstance(part, Call)]
+    return "\n".join([text_of(tuple(parts)), *calls]).strip()

@@ -1,0 +1,124 @@
+"""One run of a runtime under test: its tool servers, a model that does what it is told, and the ledger."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from torpor.conformance.harness import Line, Reply, Running, RuntimeUnderTest, Server, Shown, Wish
+from torpor.conformance.ledger import Ledger
+from torpor.conformance.tool_stub import Request, ToolStub
+
+WITHIN = 15.0
+"""Seconds to wait for what must come."""
+QUIET = 1.2
+"""Seconds in which nothing must come, where nothing may."""
+CALL = "CALL "
+FAIL = "FAIL"
+CREDENTIAL = "conformance-credential"
+
+
+class Brain:
+    """A model that makes the calls which the person's last words ask for, and else says that it noted."""
+
+    def __init__(self) -> None:
+        self.shown: list[Shown] = []
+        self._changed = asyncio.Condition()
+
+    async def think(self, shown: Shown) -> Reply:
+        """Answer by what is fresh."""
+        async with self._changed:
+            self.shown.append(shown)
+            self._changed.notify_all()
+        for line in shown.fresh:
+            if line.kind == "said" and CALL in line.text:
+                told = json.loads(line.text.partition(CALL)[2])
+                return [Wish(name, _text(arguments)) for name, arguments in told]
+            if line.kind == "said" and FAIL in line.text:
+                raise RuntimeError("the model fails, as it was told to")
+        return "noted"
+
+    async def until(self, holds: Callable[[Shown], object], within: float = WITHIN) -> Shown | None:
+        """The first that it was shown of which something holds; None if there is none in time."""
+
+        def found() -> Shown | None:
+            return next((one for one in self.shown if holds(one)), None)
+
+        try:
+            async with asyncio.timeout(within), self._changed:
+                await self._changed.wait_for(lambda: found() is not None)
+        except TimeoutError:
+            pass
+        return found()
+
+    async def saw(self, text: str, within: float = WITHIN) -> Shown | None:
+        """The first that it was shown with a line that has these words."""
+        return await self.until(lambda shown: any(text in line.text for line in shown.lines), within)
+
+
+class Stage:
+    """A runtime that runs, with the stubs it was given."""
+
+    def __init__(self, ledger: Ledger, running: Running, brain: Brain, built: frozenset[str]) -> None:
+        self.ledger = ledger
+        self.running = running
+        self.brain = brain
+        self.built = built
+
+    async def call(self, stub: ToolStub, *wishes: tuple[str, Any], thread: str = "") -> list[Request]:
+        """Have the model make calls of one stub; gives those that arrive there, in no certain order."""
+        before = len(stub.calls)
+        words = CALL + json.dumps(wishes)
+        if thread:
+            await self.running.say(thread, words)
+        else:
+            await self.running.start(words)
+        await stub.until(lambda: len(stub.calls) >= before + len(wishes), WITHIN)
+        return stub.calls[before:]
+
+    async def one(
+        self, stub: ToolStub, name: str = "echo", arguments: Any = None, thread: str = ""
+    ) -> Request:
+        """The same for one call. TimeoutError if it does not arrive."""
+        came = await self.call(stub, (name, arguments or {}), thread=thread)
+        if not came:
+            raise TimeoutError(f"a call of {name!r} did not arrive at its tool server")
+        return came[0]
+
+    async def results(self, thread: str, call: str = "") -> list[Line]:
+        """The results in a history, or those of one call."""
+        lines = await self.running.history(thread)
+        return [line for line in lines if line.kind == "result" and call in ("", line.call)]
+
+    async def result(self, thread: str, call: str, within: float = WITHIN) -> Line | None:
+        """The result of a call, once it is there; None if it does not come."""
+        return await self.line(thread, lambda line: line.kind == "result" and line.call == call, within)
+
+    async def line(self, thread: str, holds: Callable[[Line], object], within: float = WITHIN) -> Line | None:
+        """The first line of a history of which something holds, once it is there."""
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    for line in await self.running.history(thread):
+                        if holds(line):
+                            return line
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            return None
+
+
+@asynccontextmanager
+async def staged(
+    ledger: Ledger, runtime: RuntimeUnderTest, stubs: Sequence[ToolStub], *, token: str = CREDENTIAL
+) -> AsyncIterator[Stage]:
+    """A runtime with these tool servers, while the block runs."""
+    brain = Brain()
+    servers = [Server(stub.url, token) for stub in stubs]
+    async with runtime.running(servers, brain.think) as running:
+        yield Stage(ledger, running, brain, runtime.built)
+
+
+def _text(arguments: Any) -> str:
+    """Arguments as text; a text is taken as it is, valid or not."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
