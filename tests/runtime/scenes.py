@@ -52,8 +52,9 @@ class Scene:
     """What else must hold of the undisturbed run."""
 
     def agents(self, effects: Effects) -> Callable[[], list[Agent]]:
+        tools: list[Any] = [*_functions(effects), RapServer(SERVER)]
+
         def made() -> list[Agent]:
-            tools: list[Any] = [*_functions(effects), RapServer(SERVER)]
             model = ScriptedModel(self.script())
             return [Agent("worker", model=model, tools=tools, limits=self.limits, wake=self.wake)]
 

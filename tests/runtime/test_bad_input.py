@@ -150,7 +150,7 @@ async def check_pages(runtime: Runtime, thread: Thread, whole: str) -> None:
 
 @pytest.mark.slow
 async def test_a_result_of_fifty_megabytes_of_a_function_is_read_in_pages(tmp_path: Path) -> None:
-    whole = "".join(f"{line:09}\n" for line in range(5 * MEGA))
+    whole = "".join(f"{line:099}\n" for line in range(MEGA // 2))
 
     @tool(repeat="safe")
     async def dump() -> str:
@@ -167,7 +167,7 @@ async def test_a_result_of_fifty_megabytes_of_a_function_is_read_in_pages(tmp_pa
 
 @pytest.mark.slow
 async def test_a_callback_of_fifty_megabytes_is_read_in_pages(tmp_path: Path) -> None:
-    whole = "".join(f"{line:09}\n" for line in range(5 * MEGA))
+    whole = "".join(f"{line:099}\n" for line in range(MEGA // 2))
     reader, tools = pages(whole), Silent()
     script = [call("build", what="x"), reader, reader, reader, reader]
     store = f"sqlite:///{tmp_path}/store.db"

@@ -128,7 +128,7 @@ def test_every_death_ends_in_the_undisturbed_history_in_memory(name: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["functions", "steer"])
+@pytest.mark.parametrize("name", ["tool server"])
 def test_every_death_ends_in_the_undisturbed_history_on_sqlite(name: str, tmp_path: Path) -> None:
     assert asyncio.run(every_death(SCENES[name], lambda number: sqlite(tmp_path / f"{number}.db"))) >= 16
 
