@@ -41,6 +41,7 @@ def test_what_a_provider_refuses_is_set_aside_unless_no_input_caused_it() -> Non
     assert judge(ModelRefused("odd")) == Park("odd", "request", aside=True)
     assert judge(ModelRefused("no money", kind="quota")) == Park("no money", "quota")
     assert judge(ModelRefused("bad key", kind="auth")) == Park("bad key", "auth")
+    assert judge(ModelRefused("bad settings", kind="setup")) == Park("bad settings", "setup")
     assert judge(Refused("no")) == Park("no", "request", aside=True)
 
 

@@ -7,6 +7,7 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.models.replay import Reply, replaying
@@ -231,3 +232,20 @@ def test_kinds_without_a_status() -> None:
 
 def test_clean_is_one_line() -> None:
     assert clean("a\r\n\tb\x00") == "a b"
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        (OpenAI("m", base_url="http://127.0.0.1:1"), {"messages": []}),
+        (Anthropic("m"), {"stream": False}),
+        (Anthropic("m", thinking=2_000), {"max_tokens": 2_000}),
+        (Anthropic("m"), {"thinking": 5}),
+    ],
+)
+def test_what_its_own_settings_make_impossible_is_no_fault_of_the_input(
+    model: OpenAI | Anthropic, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(ModelRefused) as caught:
+        model.wire(msgspec.structs.replace(ASKED, settings=settings))
+    assert caught.value.kind == "setup"

@@ -4,10 +4,10 @@ import zlib
 
 import pytest
 
-from torpor.core.messages import Image, Text
-from torpor.core.request import InjectedItem, InputItem, NoticeItem, Request, ResultsItem, ResultView
+from torpor.core.messages import Image
+from torpor.core.request import InputItem, Request
 from torpor.models import Anthropic
-from torpor.models.pictures import count_images, size_of
+from torpor.models.pictures import size_of
 
 
 def png(width: int, height: int) -> bytes:
@@ -85,29 +85,19 @@ def sent(request: Request) -> list[str]:
 SMALL = image(png(10, 10))
 
 
-@pytest.mark.parametrize("place", [0, 20])
-def test_with_many_images_none_may_be_large(place: int) -> None:
-    """Case WIR-16: it is the number of images in the request that decides."""
+@pytest.mark.parametrize("count", [1, 20, 21, 40])
+def test_one_limit_holds_however_many_images_there_are(count: int) -> None:
+    """Case WIR-16: a request with many images takes only small ones, so none that is sent may be large."""
     large = image(png(2162, 322))
-    images = [SMALL] * 20
-    assert sent(asked(*images[:-1], large)) == ["image"] * 20
-    images.insert(place, large)
-    kinds = ["image"] * 21
-    kinds[place] = "text"
-    assert sent(asked(*images)) == kinds
+    kinds = sent(asked(large, *([SMALL] * (count - 1))))
+    assert kinds == ["text", *["image"] * (count - 1)]
 
 
 def test_an_image_that_is_never_taken() -> None:
-    (message,) = Anthropic("m").wire(asked(image(png(8001, 1))))["messages"]
-    assert "8001 x 1 pixels, at most 8000" in message["content"][0]["text"]
+    (message,) = Anthropic("m").wire(asked(image(png(2001, 1))))["messages"]
+    assert "2001 x 1 pixels, at most 2000" in message["content"][0]["text"]
 
 
-def test_images_are_counted_wherever_they_are() -> None:
-    parts = (SMALL, Text("x"), SMALL)
-    items = (
-        InputItem(0.0, parts),
-        ResultsItem((ResultView("a", "f", parts), ResultView("b", "f", parts))),
-        InjectedItem("n", "f", "a", "{}", parts),
-        NoticeItem("x"),
-    )
-    assert count_images(items) == 8
+def test_larger_ones_are_taken_where_it_is_said() -> None:
+    (message,) = Anthropic("m", image_side=8_000).wire(asked(image(png(8000, 1))))["messages"]
+    assert message["content"][-1]["type"] == "image"

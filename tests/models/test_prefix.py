@@ -1,6 +1,8 @@
 """For any history: what was sent stays sent, byte for byte, and every message obeys its provider's rules."""
 
 import json
+import struct
+from base64 import b64encode
 from itertools import pairwise
 from typing import Any
 
@@ -23,10 +25,20 @@ from torpor.core.request import (
 from torpor.models import Anthropic, OpenAI
 from torpor.testing.pairing import check_anthropic, check_openai
 
+
+def gif(width: int, height: int) -> str:
+    """The beginning of a picture, which tells its size."""
+    return b64encode(b"GIF89a" + struct.pack("<HH", width, height) + b"\0\0\0").decode()
+
+
 TEXTS = st.text(max_size=20) | st.sampled_from(["", " ", "\u2028", "a\nb", "🌍", "\ud83d"])
 JSONS = st.sampled_from(["", "{}", '{"a": [1, 2.50, "\\u00fc"]}', "[1]", '{"cut', '{"n": NaN}', "null"])
 NAMES = st.sampled_from(["read", "watch", "", "no such tool", "é"])
-IMAGES = st.builds(Image, st.sampled_from(["", "aGVsbG8="]), st.sampled_from(["image/png", "image/tiff"]))
+SIZES = st.sampled_from([(10, 10), (1999, 9), (2001, 9), (9, 4000), (8001, 9)])
+PICTURES = st.builds(lambda size: Image(gif(*size), "image/gif"), SIZES)
+IMAGES = PICTURES | st.builds(
+    Image, st.sampled_from(["", "aGVsbG8="]), st.sampled_from(["image/png", "image/tiff"])
+)
 PARTS: st.SearchStrategy[tuple[Part, ...]] = st.lists(
     st.builds(Text, TEXTS) | IMAGES | st.builds(File, NAMES, text=TEXTS), max_size=3
 ).map(tuple)
@@ -100,6 +112,18 @@ def test_a_longer_request_is_the_shorter_one_and_more(
     bodies = [model.wire_bytes(request(groups[:size])) for size in range(1, len(groups) + 1)]
     for shorter, longer in pairwise(bodies):
         assert shorter.endswith(b"]}")
+        assert longer.startswith(shorter[:-2])
+
+
+@pytest.mark.parametrize("model", MODELS)
+@settings(deadline=None, max_examples=60)
+@given(groups=st.lists(st.lists(PICTURES, min_size=1, max_size=15), min_size=1, max_size=6))
+def test_many_images_change_nothing_that_was_sent(
+    model: OpenAI | Anthropic, groups: list[list[Image]]
+) -> None:
+    items: list[list[AnyItem]] = [[InputItem(0.0, tuple(group))] for group in groups]
+    bodies = [model.wire_bytes(request(items[:size])) for size in range(1, len(items) + 1)]
+    for shorter, longer in pairwise(bodies):
         assert longer.startswith(shorter[:-2])
 
 

@@ -104,8 +104,9 @@ async def test_a_function_as_the_whole_script() -> None:
 
 
 async def test_past_the_end() -> None:
-    with pytest.raises(Refused, match=r"has 1 replies and was asked for number 2.*loop=True"):
+    with pytest.raises(ModelRefused, match=r"has 1 replies and was asked for number 2.*loop=True") as caught:
         await reply(ScriptedModel(["one"]), 1)
+    assert caught.value.kind == "setup"
     with pytest.raises(Refused, match="has 0 replies"):
         await reply(ScriptedModel([], loop=True))
 

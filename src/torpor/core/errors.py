@@ -12,8 +12,9 @@ class Refused(TorporError):
 class ModelRefused(Refused):
     """A model's provider will not answer this request, however often it is asked.
 
-    ``kind`` says who can cure it: ``quota`` (money or limits), ``auth`` (the key), ``context`` (the request
-    is too long), ``content`` (a filter), or ``request`` (anything else about it).
+    ``kind`` says who can cure it: ``quota`` (money or limits), ``auth`` (the key), ``setup`` (the agent's
+    settings, its model's options or its script), ``context`` (the request is too long), ``content`` (a
+    filter), or ``request`` (anything else about it).
     """
 
     def __init__(self, text: str, *, kind: str = "request") -> None:

@@ -24,7 +24,7 @@ class Park(msgspec.Struct, frozen=True):
     aside: bool = False
 
 
-BLAMELESS = frozenset({"quota", "auth"})
+BLAMELESS = frozenset({"quota", "auth", "setup"})
 """Kinds of refusal that no input caused."""
 
 

@@ -5,11 +5,10 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Literal
 
 from torpor.core.chunks import AnyChunk
-from torpor.core.errors import ModelRefused, Refused
+from torpor.core.errors import ModelRefused
 from torpor.core.request import Attempt, Request, Tool, TurnItem
 from torpor.models.anthropic_messages import Form, turn_blocks
 from torpor.models.anthropic_stream import AnthropicReader
-from torpor.models.pictures import count_images
 from torpor.models.rendering import Limits, body_bytes, settings_of
 from torpor.models.sdk import Clients, Reason, host_of, loaded, relay, require
 
@@ -23,12 +22,12 @@ LONGEST_ANSWERS = (("claude-3-haiku", 4_096), ("claude-3-", 8_192), ("claude-", 
 
 ELSEWHERE = 8_192
 
-SIDE = 8_000
-"""Pixels of the longest side of an image that is accepted."""
+SIDE = 2_000
+"""Pixels of the longest side of an image that is accepted in a request with many images (more than 20).
 
-MANY_IMAGES = 20
-SIDE_OF_MANY = 2_000
-"""The same, in a request with more than ``MANY_IMAGES`` images."""
+It holds from the first image on: with a wider limit for few images, the one too many would change, or make
+unacceptable, what has been sent before.
+"""
 
 Thinking = int | Literal["adaptive"] | dict[str, Any] | None
 
@@ -40,7 +39,9 @@ class Anthropic:
     ``thinking`` is a budget in tokens (at least 1024), ``"adaptive"``, the provider's own object, or None for
     the model's default. ``cache`` sets prompt-cache breakpoints: after tools and instructions, and (by the
     provider, outside all messages) at the end; ``"1h"`` keeps them for an hour. ``base_url`` and ``api_key``
-    default to ``ANTHROPIC_BASE_URL`` and ``ANTHROPIC_API_KEY``. ``timeout`` is the longest silence in
+    default to ``ANTHROPIC_BASE_URL`` and ``ANTHROPIC_API_KEY``. An image of more than ``image_bytes``, or
+    with a side of more than ``image_side`` pixels, becomes a line of text; up to 8000 pixels are accepted
+    where a thread never holds more than 20 images. ``timeout`` is the longest silence in
     seconds, not a bound on the whole answer. Raises ``Refused`` if the SDK is not installed, ``base_url``
     is no address, or the budget leaves no room for an answer.
     """
@@ -58,6 +59,7 @@ class Anthropic:
         connect: float = 10.0,
         images: bool = True,
         image_bytes: int = 5_000_000,
+        image_side: int = SIDE,
         headers: dict[str, str] | None = None,
     ) -> None:
         require("anthropic")
@@ -73,7 +75,7 @@ class Anthropic:
         self._silence = timeout
         self._connect = connect
         self._headers = headers
-        self._limits = Limits(images, image_bytes, SIDE)
+        self._limits = Limits(images, image_bytes, image_side)
         self._clients: Clients[AsyncAnthropic] = Clients()
         self._room(self._thinking, max_tokens)
 
@@ -112,18 +114,12 @@ class Anthropic:
             body["cache_control"] = self._cache
         body.update(settings)
         body.update(self._front(request))
-        body["messages"] = Form(self._limits_for(request), _is_on(thinking)).messages(request.items)
+        body["messages"] = Form(self._limits, _is_on(thinking)).messages(request.items)
         return body
 
     def wire_bytes(self, request: Request) -> bytes:
         """The same as bytes, exactly as they leave."""
         return body_bytes(self.wire(request))
-
-    def _limits_for(self, request: Request) -> Limits:
-        """Stricter with many images: one that is too large would break the thread for good."""
-        if count_images(request.items) <= MANY_IMAGES:
-            return self._limits
-        return Limits(self._limits.images, self._limits.image_bytes, SIDE_OF_MANY)
 
     def _key(self) -> str:
         return self._api_key or os.environ.get("ANTHROPIC_API_KEY") or ("none" if self._base_url else "")
@@ -136,7 +132,8 @@ class Anthropic:
                 (n for start, n in LONGEST_ANSWERS if self._model.startswith(start)), ELSEWHERE
             )
         if budget >= max_tokens:
-            raise Refused(f"max_tokens={max_tokens} leaves no room beside a thinking budget of {budget}")
+            told = f"max_tokens={max_tokens} leaves no room beside a thinking budget of {budget}"
+            raise ModelRefused(told, kind="setup")
         return max_tokens
 
     def _front(self, request: Request) -> dict[str, Any]:
@@ -189,7 +186,8 @@ def _thinking(thinking: Thinking) -> dict[str, Any] | None:
         return {"type": "adaptive"}
     if isinstance(given, int) and given >= 1024:
         return {"type": "enabled", "budget_tokens": given}
-    raise Refused(f'thinking is a budget of at least 1024 tokens, "adaptive" or None, not {given!r}')
+    told = f'thinking is a budget of at least 1024 tokens, "adaptive" or None, not {given!r}'
+    raise ModelRefused(told, kind="setup")
 
 
 def _cache(cache: bool | str) -> dict[str, str]:

@@ -1,12 +1,10 @@
-"""What must be known of an image before it is sent: how many there are, and how large each is."""
+"""How large an image is, as its bytes tell."""
 
 import base64
 import struct
-from collections.abc import Iterable
 from functools import lru_cache
 
 from torpor.core.messages import Image
-from torpor.core.request import AnyItem, InjectedItem, InputItem, ResultsItem
 
 LOOKED_AT = 200_000
 """Characters of base64 that are searched for the size; it stands near the beginning."""
@@ -16,17 +14,6 @@ FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """JPEG markers that begin a frame."""
 
 Size = tuple[int, int]
-
-
-def count_images(items: Iterable[AnyItem]) -> int:
-    """How many images the items hold."""
-    count = 0
-    for item in items:
-        if isinstance(item, InputItem | InjectedItem):
-            count += sum(isinstance(part, Image) for part in item.parts)
-        elif isinstance(item, ResultsItem):
-            count += sum(isinstance(part, Image) for view in item.results for part in view.parts)
-    return count
 
 
 def size_of(image: Image) -> Size | None:

@@ -110,7 +110,8 @@ def settings_of(request: Request, own: frozenset[str]) -> dict[str, Any]:
     """The agent's settings in a fixed order; ``own`` are the fields that they may not replace."""
     taken = own & request.settings.keys()
     if taken:
-        raise ModelRefused(f"agent settings may not contain {', '.join(sorted(taken))}: these are made here")
+        told = f"agent settings may not contain {', '.join(sorted(taken))}: these are made here"
+        raise ModelRefused(told, kind="setup")
     return {key: request.settings[key] for key in sorted(request.settings)}
 
 

@@ -23,7 +23,7 @@ from torpor.core.chunks import (
     Stop,
     TextDelta,
 )
-from torpor.core.errors import Refused, TorporError, Unavailable
+from torpor.core.errors import ModelRefused, Refused, TorporError, Unavailable
 from torpor.core.messages import Usage
 from torpor.core.request import Attempt, Request
 
@@ -154,7 +154,7 @@ class ScriptedModel:
 
     A reply is ``say(...)``, ``call(...)``, ``reason(...)``, plain text, a list of them, ``tries(...)``, or a
     function of the request (sync or async) that gives one. A function as the whole script answers every
-    completion. Past the end of the script it raises ``Refused``, or with ``loop`` begins again.
+    completion. Past the end of the script it raises ``ModelRefused``, or with ``loop`` begins again.
 
     ``chunk`` is the number of characters in each piece of text or arguments (0: whole). ``usage`` is told
     where a reply says nothing else. ``pace`` is the pause in seconds before each chunk; without it the stream
@@ -212,7 +212,7 @@ class ScriptedModel:
         if self._loop and script:
             return ordinal % len(script)
         told = f"{self.name} has {len(script)} replies and was asked for number {ordinal + 1}"
-        raise Refused(f"{told}: add replies, or say loop=True")
+        raise ModelRefused(f"{told}: add replies, or say loop=True", kind="setup")
 
     async def _reel(self, place: int, request: Request, attempt: Attempt) -> Reel:
         reply: Reply = self._script if callable(self._script) else self._script[place]
@@ -257,7 +257,8 @@ class ScriptedModel:
         elif isinstance(piece, Stall | Fail):
             yield piece
         else:
-            raise Refused(f"{piece!r} is no part of a scripted reply: use say, call, reason, …")
+            told = f"{piece!r} is no part of a scripted reply: use say, call, reason, …"
+            raise ModelRefused(told, kind="setup")
 
     def _cut(self, text: str) -> list[str]:
         size = self._chunk or len(text) or 1
