@@ -146,8 +146,10 @@ class Store(Protocol):
         A commit whose ``commit_id`` is already the thread's is a repeat and succeeds.
         """
 
-    async def postpone(self, thread: str, base: Version, attempt: int, not_before: float) -> None:
-        """Record a failed try on the row alone. A thread that has moved on is left alone."""
+    async def postpone(
+        self, thread: str, base: Version, attempt: int, not_before: float, *, state: str = ""
+    ) -> None:
+        """Record a failed try on the row alone, or a state. A thread that has moved on is left alone."""
 
     async def claim(
         self, thread: str, ids: Sequence[str], until: float, *, holder: str = ""
@@ -185,17 +187,21 @@ class Store(Protocol):
     ) -> list[Row]:
         """Rows by thread id, from the one after ``after`` on."""
 
-    async def stranded(self, limit: int = 1000, *, ahead: float = 0.0) -> list[tuple[Row, float]]:
+    async def stranded(
+        self, limit: int = 1000, *, ahead: float = 0.0, agents: Sequence[str] | None = None, skip: int = 0
+    ) -> list[tuple[Row, float]]:
         """Threads with a due signal, a due effect, or an answer owed and unblocked, each with since when.
 
         ``ahead``: effects that become due, or whose claim runs out, within so many seconds count too.
+        ``agents``: only threads of these; ``skip``: leave out the first ones, those that wait longest. Of a
+        thread that rests before its ``not_before`` only urgent signals and effects count.
         """
 
     async def note(self, record: SliceRecord) -> None:
         """Append the record of a slice that failed or conflicted."""
 
-    async def records(self, thread: str, limit: int = 1000) -> list[SliceRecord]:
-        """The records of a thread's slices, oldest first."""
+    async def records(self, thread: str, after: int = 0, limit: int = 1000) -> list[SliceRecord]:
+        """The records of a thread's slices, oldest first, without the first ``after``."""
 
     async def outcome(self, thread: str, signal: str) -> str | None:
         """What became of a signal: ``absorbed``, why it was dropped, "" while it waits. None: never seen."""
@@ -234,6 +240,9 @@ class Side(Protocol):
 
     async def entries(self, space: str) -> dict[str, bytes]:
         """All small values of a space."""
+
+    async def forget(self, space: str, before: float) -> int:
+        """Drop a space's values that were put before an instant of the store's clock; says how many."""
 
     async def seen(self, thread: str, signal: str) -> bool:
         """Whether a signal of this id was ever posted to the thread (within the retention time)."""

@@ -150,7 +150,7 @@ class Parts:
             roster=self.roster,
             live=self.live,
             equipment=self.equipment,
-            gates=Gates(self.side),
+            gates=Gates(self.side, self.clock),
             hot=Hot(self._hot),
             ids=self.ids,
             dispatch=self.dispatcher,
@@ -171,7 +171,8 @@ class Parts:
     async def working(self, slots: int) -> AsyncIterator[Worker]:
         """Run slices here while the block runs, with their sweep, and with word that a worker is there."""
         worker = self.worker(slots)
-        sweeping = asyncio.create_task(sweep_always(self.store, self.queue, self.clock), name="torpor-sweep")
+        sweeping = sweep_always(self.store, self.side, self.queue, self.clock, self.roster.names)
+        swept = asyncio.create_task(sweeping, name="torpor-sweep")
         async with presence(self.side, self.clock, self.kit.worker, self.roster.names):
             worker.start()
             try:
@@ -179,8 +180,8 @@ class Parts:
             finally:
                 await worker.stop(GRACE)
                 await self.dispatcher.drain(GRACE)
-                sweeping.cancel()
-                await asyncio.gather(sweeping, return_exceptions=True)
+                swept.cancel()
+                await asyncio.gather(swept, return_exceptions=True)
 
     async def callback_url(self, thread: str, call: str) -> str:
         """Where a tool server posts what comes of a call. ``Unavailable`` while no server is registered."""

@@ -67,7 +67,7 @@ async def _until_idle(parts: "Parts", running: "Worker", soon: float) -> None:
         next_at = await parts.queue.next_at(names)
         rung = next_at and next_at <= await parts.store.now() + soon
         if not (rung or running.busy or parts.dispatcher.busy):
-            await sweep(parts.store, parts.queue)
-            if not any(row.agent in names for row, _ in await parts.store.stranded(ahead=soon)):
+            await sweep(parts.store, parts.queue, names)
+            if not await parts.store.stranded(1, ahead=soon, agents=names):
                 return
         await asyncio.sleep(0.05)

@@ -82,4 +82,20 @@ class Nudged(Signal, frozen=True, tag="nudged"):
     """A person asks a parked, stopped or quiet thread to go on."""
 
 
+URGENT = frozenset({"stopped", "closed", "nudged", "interrupt"})
+"""Kinds that are looked at although a failed try waits for its time."""
+
+
+def kind_of(signal: "AnySignal") -> str:
+    """A signal's kind, as stores keep it beside its bytes: its tag, or ``interrupt`` for such words."""
+    if isinstance(signal, SaidSignal) and signal.mode == "interrupt":
+        return "interrupt"
+    return str(signal.__struct_config__.tag)
+
+
+def is_urgent(signal: "AnySignal") -> bool:
+    """A person wants something to end, or to go on, now."""
+    return kind_of(signal) in URGENT
+
+
 AnySignal = SaidSignal | Finished | HappenedSignal | Due | StoppedSignal | ClosedSignal | Nudged

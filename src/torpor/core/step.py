@@ -1,11 +1,23 @@
 """The notebook of one slice: what has been decided so far, and the head as it is after that."""
 
+from typing import Any
+
+import msgspec
+
 from torpor.core.definition import Definition
 from torpor.core.effects import Cancel, Effect
 from torpor.core.messages import Message, Result, Text
 from torpor.core.record import WaitSettled
 from torpor.core.signals import AnySignal
 from torpor.core.thread import Head, OpenCall, Subscription, evolve
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A place in a step to which it can go back."""
+
+    head: Head
+    now: float
+    counts: tuple[int, ...]
 
 
 class Step:
@@ -45,6 +57,19 @@ class Step:
         """Calls whose own result is among the signals being absorbed."""
         self.woken_by = ""
         """In words, the news that ends passive waits; empty: none came."""
+
+    def mark(self) -> Mark:
+        """This place in the step."""
+        return Mark(self.head, self.now, tuple(len(grown) for grown in self._grown()))
+
+    def back(self, mark: Mark) -> None:
+        """Forget all that was decided since a mark."""
+        self.head, self.now = mark.head, mark.now
+        for grown, count in zip(self._grown(), mark.counts, strict=True):
+            del grown[count:]
+
+    def _grown(self) -> tuple[list[Any], ...]:
+        return (self.messages, self.effects, self.timers, self.cancelled, self.settled, self.opened)
 
     def add(self, message: Message) -> None:
         """Append a message and fold it into the head."""

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from torpor.core.answer import Asked, Inline, answer, answer_cut, finish_turn, settle_inline
 from torpor.core.chunks import Stop
-from torpor.core.errors import Broken, Conflict, TorporError, Unavailable
+from torpor.core.errors import Broken, Conflict, Refused, TorporError, Unavailable
 from torpor.core.messages import Result, Text
 from torpor.core.prompt import request
 from torpor.core.request import Attempt, Request
@@ -99,7 +99,7 @@ async def take(slice: Slice, completion: Completion) -> None:
     """Append the turn and carry out what its calls decide at once."""
     step, record = slice.step, slice.record
     seconds = max(0.0, record["model_to"] - record["model_from"])
-    step.now += max(0.0, record["model_to"] - slice.running.loaded)
+    step.now = slice.now()
     asked = Asked(step.head.length, slice.kit.ids.token(), slice.member.model.name, seconds)
     if completion.cut:
         answer_cut(step, completion.gathering.cut(), asked)
@@ -127,4 +127,6 @@ async def _run_inline(slice: Slice, inline: Inline) -> Result:
     except TimeoutError:
         text = Text("Error: the tool ran out of time.")
         return Result(step.now, inline.call, (text,), is_error=True, cause="timeout")
-    return Result(step.now, inline.call, got.parts, got.is_error, "", got.handle, got.size)
+    except (Refused, Broken) as error:
+        return Result(step.now, inline.call, (Text(f"Error: {error}"),), is_error=True)
+    return Result(step.now, inline.call, got.parts, got.is_error, got.cause, got.handle, got.size)

@@ -7,7 +7,7 @@ here waits for a tool server's answer: that comes as a callback.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 
 import msgspec
@@ -18,7 +18,7 @@ from torpor.core.messages import By, Text
 from torpor.core.retry import backoff
 from torpor.core.signals import Finished
 from torpor.core.thread import OpenCall
-from torpor.core.tiers import start_by
+from torpor.core.tiers import not_before, start_by
 from torpor.ports import Clock, OutboxRow, Queue, Ring, Row, Store
 from torpor.runtime.ids import Ids
 from torpor.runtime.roster import CallContext, FunctionResult, Roster, Verdict
@@ -31,6 +31,7 @@ SENDINGS = 8
 """How often an invocation is sent in all: with backoff, about a minute."""
 FUNCTIONS = 32
 SENDERS = 64
+NOTICES = 16
 CLAIM_SECONDS = 30.0
 """How long an effect stays with a process that says nothing more."""
 
@@ -78,6 +79,7 @@ class Dispatcher:
         self._held: dict[str, tuple[str, str]] = {}
         self._functions = asyncio.Semaphore(FUNCTIONS)
         self._senders = asyncio.Semaphore(SENDERS)
+        self._notices = asyncio.Semaphore(NOTICES)
         self._renewal: asyncio.Task[None] | None = None
 
     @property
@@ -90,10 +92,13 @@ class Dispatcher:
         """What performs them."""
         return list(self._tasks.values())
 
-    def start(self, row: Row, effects: list[OutboxRow]) -> None:
-        """Begin to perform effects that this process has claimed."""
+    def start(self, row: Row, effects: list[OutboxRow], vanished: Collection[str] = ()) -> None:
+        """Begin to perform effects that this process has claimed.
+
+        ``vanished``: those whose earlier claim ran out, so that nobody knows how far they got.
+        """
         for held in effects:
-            self._begin(row, held)
+            self._begin(row, held, held.effect.id in vanished)
         if self._tasks and (self._renewal is None or self._renewal.done()):
             self._renewal = asyncio.create_task(self._renew())
 
@@ -105,9 +110,10 @@ class Dispatcher:
         if unwanted:
             await self._store.delivered(row.thread, unwanted)
         ids = [left.effect.id for left in leftovers if left.effect.id not in unwanted]
+        vanished = {left.effect.id for left in leftovers if left.claimed_until}
         if ids:
             until = await self._store.now() + self._claim
-            self.start(row, await self._store.claim(row.thread, ids, until))
+            self.start(row, await self._store.claim(row.thread, ids, until), vanished)
 
     async def drain(self, seconds: float) -> None:
         """Let what runs come to its end for a while; then cancel it and give it back."""
@@ -124,12 +130,12 @@ class Dispatcher:
             if stubborn:
                 log.error("%d effects do not end; their claims run out by themselves", len(stubborn))
 
-    def _begin(self, row: Row, held: OutboxRow) -> None:
+    def _begin(self, row: Row, held: OutboxRow, vanished: bool) -> None:
         id = f"{row.thread}/{held.effect.id}"
         if id in self._tasks:
             return
         self._held[id] = (row.thread, held.effect.id)
-        task = asyncio.create_task(self._perform(row, held), name=f"torpor-effect-{held.effect.id}")
+        task = asyncio.create_task(self._perform(row, held, vanished), name=f"torpor-effect-{held.effect.id}")
         self._tasks[id] = task
         task.add_done_callback(lambda _: self._ended(id))
 
@@ -137,13 +143,15 @@ class Dispatcher:
         self._tasks.pop(id, None)
         self._held.pop(id, None)
 
-    async def _perform(self, row: Row, held: OutboxRow) -> None:
+    async def _perform(self, row: Row, held: OutboxRow, vanished: bool) -> None:
         effect = held.effect
         try:
-            if isinstance(effect, Invoke):
-                await self._invoke(row, effect, held.attempt)
-            else:
+            if not isinstance(effect, Invoke):
                 await self._tell(row, effect)
+            elif vanished and effect.repeat not in ("safe", "keyed"):
+                await self._finish(row, effect, _unknown(effect))
+            else:
+                await self._invoke(row, effect, held.attempt)
         except TorporError as error:
             # The claim runs out and the sweep finds the effect again: nothing is lost by letting go here.
             log.warning("The effect %s of %s was put off: %s", effect.id, row.thread, error)
@@ -153,14 +161,16 @@ class Dispatcher:
     async def _tell(self, row: Row, effect: Cancel | Notify) -> None:
         servers = self._servers(row.agent)
         if isinstance(effect, Notify):
-            await self._courier.closed(row, servers)
+            async with self._notices:
+                await self._courier.closed(row, servers)
             await self._store.delivered(row.thread, [effect.id])
             return
         await self._store.delivered(row.thread, [f"{effect.call}/invoke"])
         running = self._tasks.get(f"{row.thread}/{effect.call}/invoke")
         if running is not None:
             running.cancel()
-        await self._courier.cancel(row, effect.call, servers)
+        async with self._notices:
+            await self._courier.cancel(row, effect.call, servers)
         await self._store.delivered(row.thread, [effect.id])
 
     def _servers(self, agent: str) -> tuple[str, ...]:
@@ -168,16 +178,36 @@ class Dispatcher:
         return member.servers if member else ()
 
     async def _invoke(self, row: Row, effect: Invoke, attempt: int) -> None:
-        if attempt > 1 and effect.repeat not in ("safe", "keyed"):
+        if not effect.server and attempt > RUNS:
             await self._finish(row, effect, _unknown(effect))
-        elif effect.server:
-            async with self._senders:
+            return
+        places = self._senders if effect.server else self._functions
+        waits = places.locked()
+        if not await self._place(row, effect, places):
+            return
+        try:
+            if waits and not await self._still_held(row, effect):
+                return
+            if effect.server:
                 await self._send(row, effect, attempt)
-        elif attempt > RUNS:
-            await self._finish(row, effect, _unknown(effect))
-        else:
-            async with self._functions:
+            else:
                 await self._run(row, effect, attempt)
+        finally:
+            places.release()
+
+    async def _place(self, row: Row, effect: Invoke, places: asyncio.Semaphore) -> bool:
+        """Wait for a place. If this process goes down meanwhile, the effect goes back: it was never begun."""
+        try:
+            return await places.acquire()
+        except asyncio.CancelledError:
+            await self._store.release(row.thread, [effect.id], 0.0)
+            await self._ring(row, 0.0)
+            raise
+
+    async def _still_held(self, row: Row, effect: Invoke) -> bool:
+        """Whether nobody gave the call up while it waited for a place."""
+        until = await self._store.now() + self._claim
+        return bool(await self._store.claim(row.thread, [effect.id], until))
 
     async def _run(self, row: Row, effect: Invoke, attempt: int) -> None:
         member = self._roster.get(row.agent)
@@ -266,9 +296,10 @@ class Dispatcher:
                 return
 
     async def _ring(self, row: Row, at: float) -> None:
-        """Ring for an instant; 0: now."""
+        """Ring for an instant; 0: as soon as the tier wants it."""
         by = start_by(row.tier, at or await self._store.now())
-        await self._queue.ring([Ring(row.thread, by, at, tier=row.tier, owner=row.owner, agent=row.agent)])
+        first = at or not_before(row.tier, by)
+        await self._queue.ring([Ring(row.thread, by, first, row.tier, row.owner, row.agent)])
 
     async def _renew(self) -> None:
         """Renew the claims of all that runs; what is no longer ours to do is cancelled."""

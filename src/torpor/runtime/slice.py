@@ -16,13 +16,14 @@ from torpor.core.messages import Born, Noted, Parked
 from torpor.core.plan import Complete, Exceeded, owes_now, plan
 from torpor.core.record import SliceRecord
 from torpor.core.retry import Again, Park, after_failure
-from torpor.core.signals import AnySignal, Nudged, SaidSignal, StoppedSignal
+from torpor.core.signals import AnySignal, Nudged, SaidSignal, StoppedSignal, is_urgent
 from torpor.core.step import Step
 from torpor.core.thread import Head
 from torpor.ports import Commit, LiveEvent, OutboxRow, Row, Snapshot, StoredMessage, Version
 from torpor.runtime.completion import ask, take
+from torpor.runtime.gates import gate_of
 from torpor.runtime.hot import Warm, warm_up
-from torpor.runtime.state import Kit, Outcome, Running, Slice, calls_off
+from torpor.runtime.state import Kit, Outcome, Running, Slice
 
 log = logging.getLogger("torpor.slice")
 
@@ -67,7 +68,7 @@ async def _load(kit: Kit, thread: str, warm: Warm | None) -> Snapshot:
 def _resting(snapshot: Snapshot) -> bool:
     """A failed try waits for its time; only what ends the waiting is looked at before."""
     return snapshot.row.not_before > snapshot.now and not any(
-        isinstance(signal, Nudged) or calls_off(signal) for signal in snapshot.signals
+        is_urgent(signal) for signal in snapshot.signals
     )
 
 
@@ -89,6 +90,9 @@ async def _run(slice: Slice) -> Outcome:
     for batch in _batches(slice.snapshot.signals):
         absorb(step, batch)
     planned = plan(step.head, definition.limits)
+    if isinstance(planned, Complete) and any(is_urgent(signal) for signal in slice.snapshot.signals):
+        # What a person wants ended, or begun anew, is so before the model is asked, however that goes.
+        return await _commit(slice, "")
     if isinstance(planned, Complete):
         return await _complete(slice)
     if isinstance(planned, Exceeded):
@@ -98,13 +102,13 @@ async def _run(slice: Slice) -> Outcome:
 
 
 def _batches(signals: Sequence[AnySignal]) -> list[Sequence[AnySignal]]:
-    """Words that came before a stop are absorbed before it: only later ones may resume the thread."""
+    """Words and nudges that came before a stop are absorbed before it: only later ones resume the thread."""
     stops = [place for place, signal in enumerate(signals) if isinstance(signal, StoppedSignal)]
     if not stops:
         return [signals]
     before = signals[: stops[-1]]
-    words = [signal for signal in before if isinstance(signal, SaidSignal)]
-    others = [signal for signal in before if not isinstance(signal, SaidSignal)]
+    words = [signal for signal in before if isinstance(signal, SaidSignal | Nudged)]
+    others = [signal for signal in before if not isinstance(signal, SaidSignal | Nudged)]
     return [words, [*others, *signals[stops[-1] :]]]
 
 
@@ -117,9 +121,10 @@ async def _complete(slice: Slice) -> Outcome:
         return msgspec.structs.replace(outcome, again_at=_soonest(held, outcome.again_at))
     if slice.member.servers:
         step.definition = await kit.equipment.definition(slice.member, step.thread, step.head)
-    gate = await kit.gates.until(slice.member.model.name)
+    gate = await kit.gates.until(gate_of(slice.member.model))
     if gate > step.now:
         return await _gated(slice, gate)
+    slice.mark = step.mark()
     try:
         completion = await ask(slice)
         await take(slice, completion)
@@ -146,8 +151,12 @@ async def _failed(slice: Slice, error: TorporError) -> Outcome:
     now = await kit.store.now()
     judged = after_failure(error, row.attempt, now, step.definition.limits.tries, kit.ids.jitter())
     slice.record["error"] = str(error)
+    if isinstance(error, Unavailable) and error.retry_after:
+        slice.held = now + error.retry_after
+        await kit.gates.shut(gate_of(slice.member.model), slice.held)
     if isinstance(judged, Park):
         slice.projection = None  # what this try was shown was never answered
+        step.back(slice.mark)
         step.add(Noted(step.now, Parked(judged.reason, judged.kind, judged.aside), step.trace))
         return await _commit(slice, "parked")
     await _postpone(slice, judged, error)
@@ -157,8 +166,6 @@ async def _failed(slice: Slice, error: TorporError) -> Outcome:
 
 async def _postpone(slice: Slice, judged: Again, error: TorporError) -> None:
     kit, row = slice.kit, slice.snapshot.row
-    if isinstance(error, Unavailable) and error.retry_after:
-        await kit.gates.shut(slice.member.model.name, judged.at)
     await kit.store.postpone(row.thread, row.version, judged.attempt, judged.at)
     await kit.store.note(_record(slice, "failed"))
     kit.live.publish(row.thread, LiveEvent("dropped", str(error)))
@@ -222,7 +229,7 @@ async def _write(slice: Slice, messages: tuple[StoredMessage, ...], yielded: str
             timers=tuple(step.timers),
             cancelled=tuple(step.cancelled),
             effects=effects,
-            claimed_until=step.now + kit.claim if effects else 0.0,
+            claimed_until=slice.now() + kit.claim if effects else 0.0,
             record=_record(slice, yielded),
         )
     )
@@ -232,19 +239,24 @@ def _row(slice: Slice) -> Row:
     step, row = slice.step, slice.snapshot.row
     head = step.head
     answered = head.ordinal > slice.warm.head.ordinal
-    fresh = answered or head.state != "open" or any(isinstance(s, Nudged) for s in slice.snapshot.signals)
+    anew = answered or any(_begins_anew(signal) for signal in slice.snapshot.signals)
     return msgspec.structs.replace(
         row,
         state=head.state,
         owes=owes_now(head),
         waits=len(head.pending),
-        attempt=0 if fresh else row.attempt,
-        not_before=0.0 if fresh else row.not_before,
+        attempt=0 if anew or head.state != "open" else row.attempt,
+        not_before=slice.held or (0.0 if anew else row.not_before),
         updated=step.now,
         length=head.length,
         head=encode(head),
         shape=SHAPE,
     )
+
+
+def _begins_anew(signal: AnySignal) -> bool:
+    """A person ends the pause after a failure; what a provider named is kept by the gate."""
+    return isinstance(signal, Nudged) or (isinstance(signal, SaidSignal) and signal.mode == "interrupt")
 
 
 def _keep(slice: Slice, version: Version, messages: tuple[StoredMessage, ...]) -> None:

@@ -94,7 +94,9 @@ class Slice:
     """The state of one slice while it runs."""
 
     __slots__ = (
+        "held",
         "kit",
+        "mark",
         "member",
         "projection",
         "record",
@@ -114,6 +116,9 @@ class Slice:
         row, lease = snapshot.row, running.lease
         self.step = Step(row.thread, warm.head, snapshot.now, NOBODY)
         self.waits_before = 0
+        self.held = 0.0
+        """The model is not asked before this instant."""
+        self.mark = self.step.mark()
         self.projection: Projection | None = None
         self.record: dict[str, Any] = {
             "thread": row.thread,
@@ -124,3 +129,7 @@ class Slice:
             "loaded_at": snapshot.now,
             "attempt": row.attempt,
         }
+
+    def now(self) -> float:
+        """The store's clock, as far as this process can tell without asking."""
+        return self.snapshot.now + max(0.0, self.kit.clock.now() - self.running.loaded)

@@ -1,31 +1,32 @@
 """Threads from outside: start, speak, ask what they wait for, watch. Each is a post and a ring, or a read."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
-from typing import Self
 
 import msgspec
 
 from torpor.core.codec import decode_head, decode_message
 from torpor.core.errors import Refused
 from torpor.core.messages import By, Message, Noted, Part, Queued, Said, Text, Turn, Usage, text_of
-from torpor.core.signals import AnySignal, ClosedSignal, Nudged, SaidSignal, StoppedSignal
+from torpor.core.signals import AnySignal, ClosedSignal, Nudged, SaidSignal, StoppedSignal, is_urgent
 from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
 from torpor.core.turn import clean
 from torpor.ports import Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store
 from torpor.runtime.explain import Explanation, explain
+from torpor.runtime.following import Follower
 from torpor.runtime.ids import Ids
 from torpor.runtime.roster import Roster
 
 MODES = ("steer", "queue", "interrupt")
 TEXT_LIMIT = 1_000_000
 """Characters of one person's message; longer ones are refused to their sender."""
+SAID = "said"
+"""Space of what was said under each key, by thread and key."""
+STARTS = "starts"
+"""Space of what was started under each key."""
 PAGE = 500
 """Messages that are read at once for a watcher."""
-POLL = 0.2
-"""Seconds between looks at the store for what another process may have written."""
 
 
 class UnknownThread(Refused):
@@ -37,12 +38,24 @@ class Contradicts(Refused):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What a sender holds: the signal's id, and the mode that was applied."""
+    """What a sender holds: the signal's id, and the mode that was applied.
+
+    ``mode`` is the best that is known when the words are stored: ``queue`` text that finds nothing to wait
+    for is said at once (``steer``). What happens until a slice reads it may change that.
+    """
 
     signal: str
     mode: str
     repeat: bool = False
     """It had been sent before; nothing was added."""
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """A thread that was started. ``repeat``: its key had started it before."""
+
+    row: Row
+    receipt: Receipt | None
+    repeat: bool = False
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -87,23 +100,31 @@ class Threads:
         by: By = By("person"),
         key: str = "",
         known_only: bool = True,
-    ) -> tuple[Row, Receipt | None]:
-        """Create a thread, with its first words if there are any."""
+    ) -> Begun:
+        """Create a thread, with its first words if there are any.
+
+        ``Contradicts`` if there is one of this id, unless it was started by the same key in the same way.
+        """
         member = self.roster.need(agent) if known_only else self.roster.get(agent)
         chosen = _tier(tier or (member.tier if member else "realtime"))
         now = await self.store.now()
-        id = thread or self.ids.thread()
         row = Row(
-            thread=_thread_id(id), agent=agent, owner=clean(owner), user_id=clean(user_id),
-            context=clean(context), tier=chosen,
-            root=id, created=now, updated=now, title=_title(parts), trace=self.ids.hex(32),
+            thread=_thread_id(thread or self.ids.thread()), agent=agent, owner=clean(owner),
+            user_id=clean(user_id), context=clean(context), tier=chosen,
+            created=now, updated=now, title=_title(parts), trace=self.ids.hex(32),
         )  # fmt: skip
+        if key:
+            row = await self._reserved(row, parts, key, named=bool(thread))
+        row = msgspec.structs.replace(row, root=row.thread)
         said = self._said(row, parts, "steer", by, key, now) if parts else None
-        if not await self.store.create(row, [said] if said else []) and not key:
-            raise Contradicts(f"There is a thread {id!r} already.")
+        if said and key:
+            await self._same_words(row.thread, key, said)
+        new = await self.store.create(row, [said] if said else [])
+        if not new:
+            row = await self._mine(row, key)
         if said:
             await self._ring(row, now)
-        return row, Receipt(said.id, "steer") if said else None
+        return Begun(row, Receipt(said.id, "steer", not new) if said else None, not new)
 
     async def say(
         self,
@@ -123,9 +144,10 @@ class Threads:
         signal = self._said(row, parts, mode, by, key, now, tier)
         if key:
             await self._same_words(thread, key, signal)
+        applied = "steer" if mode == "queue" and not await self._waits_its_turn(row) else mode
         repeat = await self._post(row, signal, cut=mode == "interrupt", tier=tier)
         self.live.publish(thread, LiveEvent("received", text_of(signal.parts)))
-        return Receipt(signal.id, mode, repeat)
+        return Receipt(signal.id, applied, repeat)
 
     async def stop(self, thread: str, by: By = By("person")) -> None:
         """Cut what runs, settle its calls; only words or a nudge let it go on."""
@@ -146,11 +168,6 @@ class Threads:
             raise UnknownThread(f"There is no thread {thread!r}.")
         return row
 
-    async def head(self, thread: str) -> Head:
-        """A thread's head."""
-        row = await self.row(thread)
-        return decode_head(row.head, row.shape)
-
     async def history(self, thread: str, after: int = 0, limit: int = 1_000_000) -> list[Entry]:
         """Committed messages after a position."""
         await self.row(thread)
@@ -170,7 +187,7 @@ class Threads:
         ``Refused`` if the thread is parked, stopped or closed; ``TimeoutError`` says what it waits for.
         """
         signal = to.signal if to else await self._last_words(thread)
-        async with _Follower(self, thread) as news:
+        async with Follower(self.live, self.clock, thread) as news:
             search = _Search(signal)
             deadline = None if timeout is None else self.clock.now() + timeout
             while True:
@@ -189,7 +206,7 @@ class Threads:
     async def committed(self, thread: str, after: int = 0) -> AsyncIterator[Entry | LiveEvent]:
         """Committed messages after a position, then what comes, with live events between; for ever."""
         await self.row(thread)
-        async with _Follower(self, thread) as news:
+        async with Follower(self.live, self.clock, thread) as news:
             position = after
             while True:
                 entries = await self._read(thread, position, PAGE)
@@ -206,6 +223,11 @@ class Threads:
 
     async def _has_work(self, thread: str) -> bool:
         return any(not signal.due for signal in await self.store.inbox(thread))
+
+    async def _waits_its_turn(self, row: Row) -> bool:
+        """Whether ``queue`` text finds something to wait for."""
+        busy = decode_head(row.head, row.shape).busy or await self._has_work(row.thread)
+        return row.state == "open" and busy
 
     async def _last_words(self, thread: str) -> str:
         waiting = [s.id for s in await self.store.inbox(thread) if isinstance(s, SaidSignal)]
@@ -244,14 +266,32 @@ class Threads:
         id = f"said/{key or self.ids.text(16)}"
         return SaidSignal(row.thread, id, now, by, tier=tier, parts=kept, mode=mode)
 
+    async def _reserved(self, row: Row, parts: Sequence[Part], key: str, *, named: bool) -> Row:
+        """The row as this key started it first: its id, and the trace by which it is known again."""
+        asked = (row.agent, row.owner, row.user_id, row.context, row.tier, row.thread if named else "", parts)
+        body = sha256(msgspec.msgpack.encode(asked)).hexdigest()
+        mine = msgspec.msgpack.encode((row.thread, row.trace, body))
+        kept = await self.side.put_new(STARTS, key, mine)
+        id, trace, first = msgspec.msgpack.decode(kept, type=tuple[str, str, str])
+        if first != body:
+            raise Contradicts(f"The idempotency key {key!r} was used before with another body.")
+        return msgspec.structs.replace(row, thread=id, trace=trace)
+
+    async def _mine(self, row: Row, key: str) -> Row:
+        """The thread that is there already, if it is the one that this key started."""
+        found = await self.row(row.thread)
+        if not key or found.trace != row.trace:
+            raise Contradicts(f"There is a thread {row.thread!r} already.")
+        return found
+
     async def _same_words(self, thread: str, key: str, signal: SaidSignal) -> None:
         body = sha256(msgspec.msgpack.encode((signal.parts, signal.mode))).digest()
-        if await self.side.put_new("said", f"{thread}/{key}", body) != body:
+        if await self.side.put_new(SAID, f"{thread}/{key}", body) != body:
             raise Contradicts(f"The idempotency key {key!r} was used before with other words.")
 
     async def _post(self, row: Row, signal: AnySignal, *, cut: bool = False, tier: str = "") -> bool:
         posted = (await self.store.post([signal]))[0]
-        await self._ring(row, signal.at, cut=cut, tier=tier)
+        await self._ring(row, signal.at, cut=cut, tier="realtime" if is_urgent(signal) else tier)
         return posted.outcome == "repeat"
 
     async def _ring(self, row: Row, now: float, *, cut: bool = False, tier: str = "") -> None:
@@ -281,55 +321,6 @@ class _Search:
                 if message.end and message.upto >= self.found:
                     return Reply(text_of(message.parts), self.usage, entry.position)
         return None
-
-
-class _Follower:
-    """Wakes on live events of this process, and now and then for what other processes write."""
-
-    def __init__(self, threads: Threads, thread: str) -> None:
-        self._threads = threads
-        self._stream = threads.live.follow(thread)
-        self._next: asyncio.Task[LiveEvent] | None = None
-
-    async def __aenter__(self) -> Self:
-        _ = self._arm()
-        await asyncio.sleep(0)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._next is not None:
-            self._next.cancel()
-            await asyncio.gather(self._next, return_exceptions=True)
-        close = getattr(self._stream, "aclose", None)
-        if close is not None:
-            await close()
-
-    def _arm(self) -> asyncio.Task[LiveEvent]:
-        if self._next is None:
-            self._next = asyncio.ensure_future(anext(self._stream))
-        return self._next
-
-    async def wait(self, deadline: float | None) -> None:
-        """Wait for a commit, or a while."""
-        end = self._threads.clock.now() + POLL
-        until = end if deadline is None else min(end, deadline)
-        while (left := until - self._threads.clock.now()) > 0:
-            events = await self._gather(left)
-            if not events or any(event.kind in ("committed", "dropped") for event in events):
-                return
-
-    async def events(self) -> list[LiveEvent]:
-        """The events that came, waiting a while for the first."""
-        return await self._gather(POLL)
-
-    async def _gather(self, seconds: float) -> list[LiveEvent]:
-        done, _ = await asyncio.wait([self._arm()], timeout=seconds)
-        events: list[LiveEvent] = []
-        while done:
-            events.append(done.pop().result())
-            self._next = None
-            done, _ = await asyncio.wait([self._arm()], timeout=0)
-        return events
 
 
 def _sum(before: Usage, more: Usage | None) -> Usage:

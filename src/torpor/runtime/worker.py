@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any
 
-from torpor.core.errors import TorporError, Unavailable
+from torpor.core.errors import Refused, TorporError, Unavailable
 from torpor.core.retry import backoff
 from torpor.ports import Clock, Lease, Queue
 from torpor.runtime.slice import run_slice
@@ -15,8 +15,11 @@ log = logging.getLogger("torpor.worker")
 TICK = 0.25
 """Seconds between looks at what runs: renewal of leases, cuts, deadlines."""
 SLICES_PER_LEASE = 16
-SLICE_SECONDS = 900.0
+SLICE_SECONDS = 3_600.0
+"""Seconds a slice may last: as long as an exchange may spend in its model, where its agent says nothing."""
 LONGEST_WAIT = 5.0
+BROKEN_MOST = 3_600.0
+"""Seconds after which a thread that could not be read is looked at again, at most."""
 LAST_WORDS = 1.0
 """Seconds for what was cancelled to give back what it holds."""
 
@@ -132,12 +135,26 @@ class Worker:
         except Unavailable as error:
             log.warning("A slice of %s was put off: %s", running.lease.thread, error)
             return Outcome("unavailable", again_at=self._later(running.lease, error))
-        except TorporError as error:
+        except Refused as error:
             log.error("A slice of %s failed: %s", running.lease.thread, error)  # noqa: TRY400 - one of ours
-            return Outcome("broken", again_at=self._later(running.lease, error), error=str(error))
-        except Exception:
+            return Outcome("refused", error=str(error))
+        except Exception as error:
             log.exception("A slice of %s failed in a way it should not", running.lease.thread)
-            return Outcome("broken", again_at=self._later(running.lease, None))
+            return await self._set_aside(running.lease, error)
+
+    async def _set_aside(self, lease: Lease, error: Exception) -> Outcome:
+        """What is stored cannot be used, or we are wrong: park the thread, and look again now and then."""
+        self._kit.hot.drop(lease.thread)
+        again_at = self._later(lease, None)
+        try:
+            row = await self._kit.store.row(lease.thread)
+            if row is not None:
+                attempt = row.attempt + 1
+                again_at = await self._kit.store.now() + min(BROKEN_MOST, 2.0**attempt)
+                await self._kit.store.postpone(lease.thread, row.version, attempt, again_at, state="parked")
+        except TorporError:
+            log.warning("The thread %s could not be parked now", lease.thread)
+        return Outcome("broken", again_at=again_at, error=str(error))
 
     def _later(self, lease: Lease, error: TorporError | None) -> float:
         wait = backoff(min(lease.attempt + 2, 8), self._kit.ids.jitter())
@@ -146,8 +163,11 @@ class Worker:
     async def _watch(self) -> None:
         while True:
             await self._clock.sleep(TICK)
-            if self._running:
-                await self._look()
+            try:
+                if self._running:
+                    await self._look()
+            except Exception:
+                log.exception("Looking after what runs failed in a way it should not")
 
     async def _look(self) -> None:
         leases = [running.lease for running, _ in self._running.values()]

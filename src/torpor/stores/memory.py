@@ -3,7 +3,7 @@
 import heapq
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from torpor.core.codec import decode_record, encode
 from torpor.core.effects import Effect
 from torpor.core.errors import Conflict, Refused
 from torpor.core.record import SliceRecord
-from torpor.core.signals import AnySignal
+from torpor.core.signals import AnySignal, is_urgent
 from torpor.ports import Clock, Commit, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
 
 UNKNOWN = Posted("unknown")
@@ -79,16 +79,17 @@ class _Thread:
                 yield max(waiting.due, waiting.created)
         if self.row.state != "closed":
             for signal, arrived in self.inbox.values():
-                if signal.due <= now:
+                if signal.due <= now and (self.row.not_before <= now or is_urgent(signal)):
                     yield max(signal.due, arrived)
 
 
 class _MemorySide:
     """Blobs and small values."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
         self._blobs: dict[tuple[str, str], bytes] = {}
-        self._spaces: dict[str, dict[str, bytes]] = {}
+        self._spaces: dict[str, dict[str, tuple[bytes, float]]] = {}
 
     async def put_blob(self, thread: str, hash: str, body: bytes) -> None:
         self._blobs.setdefault((thread, hash), bytes(body))
@@ -100,24 +101,30 @@ class _MemorySide:
         return body[start:] if size < 0 else body[start : start + size]
 
     async def put(self, space: str, key: str, value: bytes) -> None:
-        self._spaces.setdefault(space, {})[key] = bytes(value)
+        self._spaces.setdefault(space, {})[key] = (bytes(value), self._now())
 
     async def put_new(self, space: str, key: str, value: bytes) -> bytes:
-        return self._spaces.setdefault(space, {}).setdefault(key, bytes(value))
+        return self._spaces.setdefault(space, {}).setdefault(key, (bytes(value), self._now()))[0]
 
     async def get(self, space: str, key: str) -> bytes | None:
-        return self._spaces.get(space, {}).get(key)
+        return self._spaces.get(space, {}).get(key, (None, 0.0))[0]
 
     async def entries(self, space: str) -> dict[str, bytes]:
-        return dict(sorted(self._spaces.get(space, {}).items()))
+        return {key: value for key, (value, _) in sorted(self._spaces.get(space, {}).items())}
+
+    async def forget(self, space: str, before: float) -> int:
+        values = self._spaces.get(space, {})
+        old = [key for key, (_, at) in values.items() if at < before]
+        for key in old:
+            del values[key]
+        return len(old)
 
 
 class MemoryStore(_MemorySide):
     """Both ``Store`` and ``Side``, in memory. ``clock``: the machine's where none is given."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        super().__init__()
-        self._now = clock.now if clock else time.time
+        super().__init__(clock.now if clock else time.time)
         self._threads: dict[str, _Thread] = {}
         self._stirring: dict[str, _Thread] = {}
         """Those with a signal, an effect or an answer owed: what the sweep has to look at."""
@@ -204,10 +211,13 @@ class MemoryStore(_MemorySide):
             if effect.id not in thread.outbox:
                 thread.outbox[effect.id] = _Waiting(effect, commit.claimed_until, holder, now)
 
-    async def postpone(self, thread: str, base: Version, attempt: int, not_before: float) -> None:
+    async def postpone(
+        self, thread: str, base: Version, attempt: int, not_before: float, *, state: str = ""
+    ) -> None:
         rows = self._threads.get(thread)
         if rows is not None and rows.row.version == base:
-            rows.row = msgspec.structs.replace(rows.row, attempt=attempt, not_before=not_before)
+            kept = state or rows.row.state
+            rows.row = msgspec.structs.replace(rows.row, attempt=attempt, not_before=not_before, state=kept)
 
     async def claim(
         self, thread: str, ids: Sequence[str], until: float, *, holder: str = ""
@@ -261,20 +271,22 @@ class MemoryStore(_MemorySide):
         )
         return heapq.nsmallest(limit, wanted, key=lambda row: row.thread)
 
-    async def stranded(self, limit: int = 1000, *, ahead: float = 0.0) -> list[tuple[Row, float]]:
+    async def stranded(
+        self, limit: int = 1000, *, ahead: float = 0.0, agents: Sequence[str] | None = None, skip: int = 0
+    ) -> list[tuple[Row, float]]:
         now = self._now()
         found = []
         for thread in self._stirring.values():
             since = thread.stranded_since(now, ahead)
-            if since is not None:
+            if since is not None and (agents is None or thread.row.agent in agents):
                 found.append((thread.row, since))
-        return heapq.nsmallest(limit, found, key=lambda one: one[1])
+        return heapq.nsmallest(skip + limit, found, key=lambda one: one[1])[skip:]
 
     async def note(self, record: SliceRecord) -> None:
         self._thread(record.thread).records.append(bytes(memoryview(encode(record))))
 
-    async def records(self, thread: str, limit: int = 1000) -> list[SliceRecord]:
-        return [decode_record(body) for body in self._thread(thread).records[:limit]]
+    async def records(self, thread: str, after: int = 0, limit: int = 1000) -> list[SliceRecord]:
+        return [decode_record(body) for body in self._thread(thread).records[after : after + limit]]
 
     async def seen(self, thread: str, signal: str) -> bool:
         return await self.outcome(thread, signal) is not None

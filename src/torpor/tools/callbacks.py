@@ -17,7 +17,7 @@ from torpor.core.errors import Broken, Refused, Unavailable
 from torpor.core.messages import By, Text
 from torpor.core.signals import AnySignal, Finished, HappenedSignal
 from torpor.core.thread import Head, OpenCall, Subscription
-from torpor.core.tiers import start_by
+from torpor.core.tiers import not_before, start_by
 from torpor.ports import Clock, Ring, Row, Side, Store
 from torpor.tools.protocol import (
     SETTLE_NOTHING,
@@ -281,7 +281,8 @@ class Callbacks:
             return _UNKNOWN
         row = opened.row
         by = start_by(row.tier, signal.at)
-        return Outcome(200, "", Ring(row.thread, by, tier=row.tier, owner=row.owner, agent=row.agent))
+        ring = Ring(row.thread, by, not_before(row.tier, by), row.tier, row.owner, row.agent)
+        return Outcome(200, "", ring)
 
     async def _put(self, opened: _Opened, handle: str, body: bytes) -> None:
         await self._side.put_blob(opened.token.thread, handle, body)

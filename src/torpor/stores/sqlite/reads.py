@@ -108,15 +108,15 @@ def threads(connection: sqlite3.Connection, given: dict[str, Any]) -> list[Row]:
     return [row_of(values) for values in connection.execute(sql, given)]
 
 
-def stranded(connection: sqlite3.Connection, now: float, limit: int, ahead: float) -> list[tuple[Row, float]]:
+def stranded(connection: sqlite3.Connection, given: dict[str, Any]) -> list[tuple[Row, float]]:
     """Threads that something should have woken, and since when."""
-    found = connection.execute(_STRANDED, {"now": now, "limit": limit, "ahead": ahead})
+    found = connection.execute(_STRANDED, given)
     return [(row_of(values), values[NUMBER + 1]) for values in found]
 
 
-def records(connection: sqlite3.Connection, thread: str, limit: int) -> list[SliceRecord]:
+def records(connection: sqlite3.Connection, thread: str, after: int, limit: int) -> list[SliceRecord]:
     """Records of a thread's slices."""
-    found = connection.execute(_RECORDS, (number_of(connection, thread), limit))
+    found = connection.execute(_RECORDS, (number_of(connection, thread), limit, after))
     return [decode_record(body) for (body,) in found]
 
 

@@ -28,14 +28,18 @@ class SqliteSide:
         return await self.database.listing(lambda connection: _blob(connection, thread, hash, start, size))
 
     async def put(self, space: str, key: str, value: bytes) -> None:
+        now = self.database.now()
+
         def write(connection: sqlite3.Connection) -> None:
-            connection.execute(_SQL["put"], (space, key, value))
+            connection.execute(_SQL["put"], (space, key, value, now))
 
         await self.database.write(write, heavy=len(value) >= HEAVY)
 
     async def put_new(self, space: str, key: str, value: bytes) -> bytes:
+        now = self.database.now()
+
         def write(connection: sqlite3.Connection) -> bytes:
-            connection.execute(_SQL["put_new"], (space, key, value))
+            connection.execute(_SQL["put_new"], (space, key, value, now))
             kept: bytes = connection.execute(_SQL["get"], (space, key)).fetchone()[0]
             return kept
 
@@ -51,6 +55,12 @@ class SqliteSide:
         return await self.database.listing(
             lambda connection: dict(connection.execute(_SQL["entries"], (space,)).fetchall())
         )
+
+    async def forget(self, space: str, before: float) -> int:
+        def write(connection: sqlite3.Connection) -> int:
+            return connection.execute(_SQL["forget"], (space, before)).rowcount
+
+        return await self.database.write(write, heavy=True)
 
     async def seen(self, thread: str, signal: str) -> bool:
         return self.database.read(lambda connection: reads.outcome(connection, thread, signal)) is not None

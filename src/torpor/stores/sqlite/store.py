@@ -1,5 +1,6 @@
 """The ``Store`` port over a SQLite file."""
 
+import json
 import secrets
 from collections.abc import Sequence
 
@@ -40,10 +41,11 @@ class SqliteStore(SqliteSide):
             lambda connection: writes.commit(connection, commit, now, holder), heavy=heavy
         )
 
-    async def postpone(self, thread: str, base: Version, attempt: int, not_before: float) -> None:
-        await self.database.write(
-            lambda connection: writes.postpone(connection, thread, base, attempt, not_before)
-        )
+    async def postpone(
+        self, thread: str, base: Version, attempt: int, not_before: float, *, state: str = ""
+    ) -> None:
+        rest = (not_before, state)
+        await self.database.write(lambda connection: writes.postpone(connection, thread, base, attempt, rest))
 
     async def claim(
         self, thread: str, ids: Sequence[str], until: float, *, holder: str = ""
@@ -83,15 +85,23 @@ class SqliteStore(SqliteSide):
         given = {"owner": owner, "agent": agent, "state": state, "after": after, "limit": limit}
         return await self.database.listing(lambda connection: reads.threads(connection, given))
 
-    async def stranded(self, limit: int = 1000, *, ahead: float = 0.0) -> list[tuple[Row, float]]:
-        now = self.database.now()
-        return await self.database.listing(lambda connection: reads.stranded(connection, now, limit, ahead))
+    async def stranded(
+        self, limit: int = 1000, *, ahead: float = 0.0, agents: Sequence[str] | None = None, skip: int = 0
+    ) -> list[tuple[Row, float]]:
+        given = {
+            "now": self.database.now(),
+            "ahead": ahead,
+            "limit": limit,
+            "skip": skip,
+            "agents": None if agents is None else json.dumps(list(agents)),
+        }
+        return await self.database.listing(lambda connection: reads.stranded(connection, given))
 
     async def note(self, record: SliceRecord) -> None:
         await self.database.write(lambda connection: writes.note(connection, record))
 
-    async def records(self, thread: str, limit: int = 1000) -> list[SliceRecord]:
-        return await self.database.listing(lambda connection: reads.records(connection, thread, limit))
+    async def records(self, thread: str, after: int = 0, limit: int = 1000) -> list[SliceRecord]:
+        return await self.database.listing(lambda connection: reads.records(connection, thread, after, limit))
 
     async def outcome(self, thread: str, signal: str) -> str | None:
         return self.database.read(lambda connection: reads.outcome(connection, thread, signal))

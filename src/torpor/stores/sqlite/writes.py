@@ -10,7 +10,7 @@ from torpor.core.codec import decode_effect, encode
 from torpor.core.effects import Effect
 from torpor.core.errors import Conflict, Refused
 from torpor.core.record import SliceRecord
-from torpor.core.signals import AnySignal
+from torpor.core.signals import AnySignal, kind_of
 from torpor.ports import Commit, OutboxRow, Posted, Row, Version
 from torpor.stores.sqlite.rows import advance_of, columns_of, fixed_of
 from torpor.stores.sqlite.statements import statements
@@ -83,7 +83,7 @@ def post(connection: sqlite3.Connection, signals: Sequence[AnySignal], now: floa
 def _signal(
     number: int | None, signal: AnySignal, now: float
 ) -> tuple[int | None, str, str, float, float, bytes]:
-    kind = str(signal.__struct_config__.tag)
+    kind = kind_of(signal)
     return number, signal.id, kind, signal.due, now, encode(signal)
 
 
@@ -143,10 +143,11 @@ def _effect(
 
 
 def postpone(
-    connection: sqlite3.Connection, thread: str, base: Version, attempt: int, not_before: float
+    connection: sqlite3.Connection, thread: str, base: Version, attempt: int, rest: tuple[float, str]
 ) -> None:
-    """Note a failed try on the row, if the thread is still where it was."""
-    connection.execute(_POSTPONE, (attempt, not_before, thread, base.counter, base.commit_id))
+    """Note a failed try on the row, if the thread is where it was. ``rest``: until when, and a state."""
+    until, state = rest
+    connection.execute(_POSTPONE, (attempt, until, state, thread, base.counter, base.commit_id))
 
 
 def claim(

@@ -35,7 +35,8 @@ UPDATE threads SET
 WHERE number = ?
 
 -- name: postpone
-UPDATE threads SET attempt = ?, not_before = ? WHERE thread = ? AND counter = ? AND commit_id = ?
+UPDATE threads SET attempt = ?, not_before = ?, state = coalesce(nullif(?, ''), state)
+WHERE thread = ? AND counter = ? AND commit_id = ?
 
 -- name: list_all
 SELECT $columns
@@ -65,9 +66,9 @@ ORDER BY thread LIMIT :limit
 -- name: stranded
 WITH found (number, since) AS (
     SELECT inbox.thread, max(inbox.due, inbox.arrived)
-    FROM inbox INDEXED BY inbox_due
-    WHERE inbox.due <= :now
-        AND (SELECT state FROM threads WHERE threads.number = inbox.thread) <> 'closed'
+    FROM inbox INDEXED BY inbox_by_due JOIN threads ON threads.number = inbox.thread
+    WHERE inbox.due <= :now AND threads.state <> 'closed'
+        AND (threads.not_before <= :now OR inbox.kind IN ('stopped', 'closed', 'nudged', 'interrupt'))
     UNION ALL
     SELECT outbox.thread, max(outbox.not_before, outbox.claimed_until, outbox.created)
     FROM outbox
@@ -77,13 +78,14 @@ WITH found (number, since) AS (
     FROM threads INDEXED BY threads_owing
     WHERE threads.owes AND threads.not_before <= :now
 ),
-first (number, since) AS (SELECT number, min(since) FROM found GROUP BY number ORDER BY 2 LIMIT :limit)
+first (number, since) AS (SELECT number, min(since) FROM found GROUP BY number)
 SELECT $columns, first.since
 FROM first JOIN threads USING (number)
-ORDER BY first.since
+WHERE :agents IS NULL OR threads.agent IN (SELECT value FROM json_each(:agents))
+ORDER BY first.since, number LIMIT :limit OFFSET :skip
 
 -- name: add_record
 INSERT INTO records (thread, body) VALUES (?, ?)
 
 -- name: records
-SELECT body FROM records WHERE thread = ? ORDER BY number LIMIT ?
+SELECT body FROM records WHERE thread = ? ORDER BY number LIMIT ? OFFSET ?

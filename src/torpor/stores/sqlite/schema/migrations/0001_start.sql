@@ -54,6 +54,7 @@ CREATE TABLE inbox (
     UNIQUE (thread, id)
 );
 CREATE INDEX inbox_due ON inbox (thread, due, arrived);
+CREATE INDEX inbox_by_due ON inbox (due);
 
 -- What became of signals, until it is pruned. Apart, since rows that shrink leave their pages half empty.
 CREATE TABLE absorbed (
