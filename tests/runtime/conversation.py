@@ -123,7 +123,9 @@ async def work(store: str, folder: Path, tools: str) -> None:
     async with Parts(store, [agent(folder, tools)]) as parts:
         worker = parts.worker(1)
         worker.start()
-        sweeping = asyncio.create_task(sweep_always(parts.store, parts.queue, parts.clock))
+        sweeping = asyncio.create_task(
+            sweep_always(parts.store, parts.side, parts.queue, parts.clock, parts.roster.names)
+        )
         while not (folder / "stop").exists():
             await asyncio.sleep(0.05)
         sweeping.cancel()

@@ -17,6 +17,7 @@ from tests.runtime.world import (
 )
 from torpor import Agent, Limits, RapServer, ToolContext, tool
 from torpor.core.errors import ModelRefused, Unavailable
+from torpor.core.messages import Result, text_of
 from torpor.core.request import item_text
 from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import Script, fail, tries
@@ -84,7 +85,12 @@ def _functions(effects: Effects) -> list[Any]:
         """Add two numbers."""
         return a + b
 
-    return [look, pay, mail, add]
+    @tool(repeat="safe")
+    async def boom() -> str:
+        """Fail."""
+        raise ValueError("no")
+
+    return [look, pay, mail, add, boom]
 
 
 def _recount(request: Any) -> Any:
@@ -113,6 +119,18 @@ def _cancelled(world: World) -> None:
 
 def _both_cancelled(world: World) -> None:
     assert len(world.tools.cancelled) == 2
+
+
+def _event_after_results(world: World) -> None:
+    """The model sees the results first, in call order, and then the event that came before them."""
+    kinds = [type(item).__name__ for item in world.asked[1].request.since_turn]
+    assert kinds == ["ResultsItem", "InjectedItem"]
+
+
+def _no_trace_of_the_duplicate(world: World) -> None:
+    results = [message for message in world.messages if isinstance(message, Result)]
+    assert [text_of(result.parts) for result in results] == ["watching", "checked", "edited"]
+    assert [item_text(item) for item in world.asked[3].request.since_turn] == ["edited", "the build failed"]
 
 
 def _waited(world: World) -> None:
@@ -245,6 +263,30 @@ SCENES: dict[str, Scene] = {
             Input(after(1, invoked="watch"), finishes("watch", "watching", subscription=True)),
             Input(after(2), happens("watch", "e1", "it moved", final=True)),
         ],
+    ),
+    "event before its confirmation": Scene(
+        lambda: [[call("watch", what="x"), call("build", what="y")], say("Both."), say("Gone.")],
+        lambda: [
+            Input(after(1, invoked="watch"), happens("watch", "e1", "it moved")),
+            Input(after(came="Happened"), finishes("watch", "watching", subscription=True)),
+            Input(after(came="Result", invoked="build"), finishes("build", "built")),
+            Input(after(2), happens("watch", "e2", "it is gone", final=True)),
+        ],
+        about=_event_after_results,
+    ),
+    "stale duplicate": Scene(
+        lambda: [call("watch", what="x"), call("check", what="y"), call("build", what="z"), say("Done.")],
+        lambda: [
+            Input(after(1, invoked="watch"), finishes("watch", "watching", subscription=True)),
+            Input(after(3, invoked="build"), happens("watch", "e1", "the build failed", final=True)),
+            Input(after(3, invoked="build"), finishes("check", "checked")),
+            Input(after(3, invoked="build"), finishes("build", "edited")),
+        ],
+        answers={"check": "checked"},
+        about=_no_trace_of_the_duplicate,
+    ),
+    "a function that fails": Scene(
+        lambda: [[call("pay", amount=1), call("pay", amount=2), call("boom")], _recount],
     ),
     "unsafe": Scene(lambda: [[call("mail", to="a"), call("look", what="b")], _recount]),
 }

@@ -12,6 +12,7 @@ import pytest
 
 from tests.runtime.conversation import LAST, agent, normal, requests, tool_server
 from torpor import Runtime
+from torpor.core.codec import decode_head
 from torpor.core.messages import Message, Noted, Turn
 from torpor.public import Thread
 
@@ -108,7 +109,8 @@ async def held(root: Path, tools: str, news: News, kind: str, number: int) -> tu
         else:
             async with workers(store, folder, tools, number):
                 await talk.hold()
-        head = await runtime.parts.threads.head(name)
+        row = await runtime.parts.threads.row(name)
+        head = decode_head(row.head, row.shape)
         assert await runtime.parts.store.stranded() == []
     return requests(folder), normal(msgspec.json.encode(head))
 

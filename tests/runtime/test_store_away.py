@@ -49,7 +49,9 @@ async def lived_through(scene: Scene, fate: Fate) -> tuple[World, Effects]:
         async with world.parts(fate) as parts:
             worker = parts.worker(1)
             worker.start()
-            sweeping = asyncio.create_task(sweep_always(parts.store, parts.queue, clock))
+            sweeping = asyncio.create_task(
+                sweep_always(parts.store, parts.side, parts.queue, clock, parts.roster.names)
+            )
             for _ in range(3_000):
                 for _ in range(20):
                     await asyncio.sleep(0)

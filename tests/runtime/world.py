@@ -119,11 +119,14 @@ class Tools:
         self.closed: list[str] = []
         self.tokens: dict[str, tuple[str, str]] = {}
         """The last call of each tool, and the token of its callback URL."""
+        self.urls: dict[str, str] = {}
+        """The token of each call that was handed over."""
 
     async def take(self, facts: dict[str, Any], key: str) -> None:
         self.handed_over += 1
         assert key == facts["call"]
-        self.tokens[facts["name"]] = (facts["call"], facts["callback"].rsplit("/", 1)[1])
+        token = self.urls[facts["call"]] = facts["callback"].rsplit("/", 1)[1]
+        self.tokens[facts["name"]] = (facts["call"], token)
         if key not in self.done:
             self.done.append(key)
         if facts["name"] in self.answers:
@@ -131,14 +134,18 @@ class Tools:
         await self.world.news()
 
     async def result(self, name: str, text: str, *, subscription: bool = False) -> None:
-        call, token = self.tokens[name]
-        body = {"type": "tool_result", "id": call, "text": text, "subscription": subscription}
-        await self._send(token, body)
+        await self.answer(self.tokens[name][0], text, subscription=subscription)
 
     async def event(self, name: str, id: str, text: str, *, final: bool = False) -> None:
-        call, token = self.tokens[name]
+        await self.tell(self.tokens[name][0], id, text, final=final)
+
+    async def answer(self, call: str, text: str, *, subscription: bool = False) -> None:
+        body = {"type": "tool_result", "id": call, "text": text, "subscription": subscription}
+        await self._send(self.urls[call], body)
+
+    async def tell(self, call: str, id: str, text: str, *, final: bool = False) -> None:
         body = {"type": "subscription_event", "tool_call_id": call, "text": text, "event_id": id}
-        await self._send(token, {**body, "final": final, "associative": True})
+        await self._send(self.urls[call], {**body, "final": final, "associative": True})
 
     async def _send(self, token: str, body: dict[str, Any]) -> None:
         """Twice, as happens."""
@@ -265,6 +272,10 @@ class World:
         while self._inputs and self._inputs[0].when(self):
             await self._inputs.pop(0).act(self)
 
+    def skip(self) -> None:
+        """What comes next comes now."""
+        self._inputs[0].when = lambda world: True
+
     @property
     def awaited(self) -> int:
         """Inputs whose point was never reached."""
@@ -337,14 +348,15 @@ async def bury(parts: Parts) -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def after(turns: int = 0, *, note: str = "", invoked: str = "") -> Callable[[World], bool]:
-    """A point: so many turns are committed, such a note is, such a tool has begun."""
+def after(turns: int = 0, *, note: str = "", invoked: str = "", came: str = "") -> Callable[[World], bool]:
+    """A point: so many turns are committed, such a note or message is, such a tool has begun."""
 
     def reached(world: World) -> bool:
         return (
             world.turns >= turns
             and (not note or note in world.notes)
             and (not invoked or invoked in world.tools.tokens)
+            and (not came or any(type(message).__name__ == came for message in world.messages))
         )
 
     return reached
