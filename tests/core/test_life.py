@@ -465,8 +465,9 @@ def test_a_manifest_is_recorded_by_server() -> None:
 
 
 def test_a_result_without_a_call_is_owed_an_answer_and_opens_nothing() -> None:
-    head = fold([Result(1.0, "never", (Text("x"),), subscription=True)])
+    head = fold([Result(1.5, "never", (Text("x"),), subscription=True)])
     assert head.owes
+    assert head.exchange == Exchange(open=True, since=1.5)
     assert head.subscriptions == {}
 
 

@@ -91,6 +91,12 @@ def test_a_turn_is_shown_in_its_own_order_without_what_a_provider_refuses() -> N
     )
 
 
+def test_signed_reasoning_is_sent_back_as_it_came() -> None:
+    signed = Reasoning("a\0", "sig", "x")
+    shown = items(ASKED, turn(signed, Text("b")))[1]
+    assert shown == TurnItem((signed, Text("b")))
+
+
 def test_the_place_of_a_call_is_kept() -> None:
     shown = items(ASKED, turn(Call("c1", "read"), Call("c2", "read", index=1)))[1]
     assert isinstance(shown, TurnItem)
@@ -383,6 +389,13 @@ def test_the_same_request_has_the_same_hash_and_any_other_has_another() -> None:
     assert len({same.hash, *(other.hash for other in others)}) == 9
     assert {other.epoch == same.epoch for other in others[:3]} == {True}
     assert len({same.epoch, *(other.epoch for other in others[3:])}) == 6
+
+
+def test_the_hash_of_a_request_is_what_it_always_was() -> None:
+    agent = Definition("a", "m:x", "Do.", {"b": 1}, tools={"t": tool("t")})
+    found = asked(agent, Noted(1.0, Born("a")), ASKED, turn(Text("ok"), upto=2), Said(12.0, (Text("more"),)))
+    assert found.epoch == "105b453a4a78b573dc4b37fdb39cd56a"
+    assert found.hash == "0d82957d2c3b36d3875d2727000e18b3"
 
 
 def test_the_order_of_items_counts_in_the_hash() -> None:

@@ -212,6 +212,7 @@ def test_the_real_result_of_an_interrupted_call_is_kept_and_not_shown() -> None:
     assert played.outcomes[signal.id] == "late"
     assert played.why == "idle"
     assert played.all(Late) == [Late(b, (Text("late"),), signal=signal.id)]
+    assert b not in played.head.detached
     played.absorb(played.text("again"))
     played.reply("hm")
     assert played.requests[-1].items[: len(before.items)] == before.items

@@ -129,7 +129,7 @@ def _opened(call: Call, position: int, at: float) -> OpenCall:
         name=call.name,
         turn=position,
         index=call.index,
-        arguments=call.arguments if call.held else shortened(call.arguments, call.invalid),
+        arguments=call.arguments if call.held else shortened(call.arguments),
         server=call.server,
         repeat=call.repeat,
         passive=call.passive,
