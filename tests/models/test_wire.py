@@ -117,6 +117,14 @@ def test_openai_call_and_results() -> None:
     ]
 
 
+def test_openai_calls_with_an_empty_text_for_servers_that_want_one() -> None:
+    answer = results(ResultView("c1", "read", (Text("A"),)))
+    items = (ASK, TurnItem((READ,)), answer, NEWS, TurnItem((Text(" "),)), TurnItem((Text("Hi"),)))
+    body = OpenAI("m", empty_content=True).wire(request(*items))
+    models_own = [message for message in body["messages"] if message["role"] == "assistant"]
+    assert [message["content"] for message in models_own] == ["", "", "Hi"]
+
+
 def test_openai_images_of_a_person_and_of_results() -> None:
     turn = TurnItem((READ, Call("c2", "shot")))
     views = results(

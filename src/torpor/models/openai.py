@@ -49,8 +49,9 @@ class OpenAI:
     ``base_url`` and ``api_key`` default to ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``; a server of your own
     needs no key. ``timeout`` is the longest silence in seconds, not a bound on the whole answer; ``connect``
     bounds connecting. ``images=False`` sends a line of text in place of each image; an image of more than
-    ``image_bytes`` becomes one in any case. Raises ``Refused`` if the SDK is not
-    installed or ``base_url`` is no address.
+    ``image_bytes`` becomes one in any case. ``empty_content`` sends calls without words with an empty text
+    beside them, which some servers (llama-cpp-python) want and others refuse. Raises ``Refused`` if the
+    SDK is not installed or ``base_url`` is no address.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class OpenAI:
         connect: float = 10.0,
         images: bool = True,
         image_bytes: int = 20_000_000,
+        empty_content: bool = False,
         headers: dict[str, str] | None = None,
     ) -> None:
         require("openai")
@@ -75,6 +77,7 @@ class OpenAI:
         self._silence = timeout
         self._connect = connect
         self._headers = headers
+        self._silent: Message = {"content": ""} if empty_content else {}
         self._limits = Limits(images, image_bytes)
         self._clients: Clients[AsyncOpenAI] = Clients()
 
@@ -172,12 +175,11 @@ class OpenAI:
         return [{"role": "user", "content": item.text}]
 
     def _turn(self, item: TurnItem) -> list[Message]:
-        message: Message = {"role": "assistant"}
-        if item.text.strip():
-            message["content"] = item.text
-        if item.calls:
-            message["tool_calls"] = [self._call(call) for call in item.calls]
-        return [message] if len(message) > 1 else []
+        content = {"content": item.text} if item.text.strip() else {}
+        if not item.calls:
+            return [{"role": "assistant", **content}] if content else []
+        calls = [self._call(call) for call in item.calls]
+        return [{"role": "assistant", **(content or self._silent), "tool_calls": calls}]
 
     def _call(self, call: Call) -> Message:
         sent: Message = {
@@ -208,7 +210,7 @@ class OpenAI:
         }
         view = ResultView(call=item.id, name=INJECTED, parts=item.parts)
         messages: list[Message] = [
-            {"role": "assistant", "tool_calls": [call]},
+            {"role": "assistant", **self._silent, "tool_calls": [call]},
             self._answer(item.id, item.heading, item.parts),
         ]
         if pictures := self._pictures(view):
