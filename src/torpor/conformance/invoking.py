@@ -173,7 +173,7 @@ async def provider_ids(probe: Probe) -> None:
             probe.ledger.judge("TS-35", echoed == asked.call_id, why, *asked.shown)
 
 
-ALONE = ((quick_twice, "01 21 22 32 33 34 36 37 39"), (long, "21"))
+ALONE = ((quick_twice, "01 21 22 32 33 34 36 37 39 40 44 45 46 47 52 88 90"), (long, "21"))
 CHECKS = (
     (unknown_operation, "18 23 24 26 37 38 41 42 43"),
     (bad_arguments, "23 25 26 37 38 41 43"),

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 from torpor.agent import Agent
 from torpor.conformance.harness import Line, Running, Server, Shown, Think
@@ -24,6 +25,10 @@ class OurRuntime:
     def __init__(self, store: str = "memory:") -> None:
         self._store = store
 
+    def options(self, servers: Sequence[RapServer]) -> dict[str, Any]:  # noqa: ARG002 - for who extends this
+        """Further options for ``Runtime``."""
+        return {}
+
     def running(self, servers: Sequence[Server], think: Think) -> AbstractAsyncContextManager[Running]:
         """Run it while the block runs."""
         return self._running(servers, think)
@@ -39,7 +44,7 @@ class OurRuntime:
 
         tools = [RapServer(server.url, token=server.token or None) for server in servers]
         agent = Agent(AGENT, model=ScriptedModel(reply), tools=tools)
-        async with Runtime(self._store, agents=[agent]) as runtime:
+        async with Runtime(self._store, agents=[agent], **self.options(tools)) as runtime:
             yield _Running(runtime)
 
 

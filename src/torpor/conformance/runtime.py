@@ -8,13 +8,15 @@ from torpor.conformance import runtime_sending, runtime_subscribing, runtime_tak
 from torpor.conformance.harness import RuntimeUnderTest
 from torpor.conformance.ledger import Ledger, Report, chosen_rows
 from torpor.conformance.runtime_rows import ROWS
+from torpor.conformance.stage import Pace, Trial
 from torpor.core.errors import Refused
 
-Check = Callable[[Ledger, RuntimeUnderTest], Awaitable[None]]
+Check = Callable[[Trial], Awaitable[None]]
 
-MOST_AT_ONCE = 3
+MOST_AT_ONCE = 8
 LONGEST = 90.0
 """Seconds that one check may take."""
+USUAL = Pace()
 OURS = "torpor.conformance.ours:OurRuntime"
 
 CHECKS: tuple[tuple[Check, str], ...] = (
@@ -25,20 +27,20 @@ CHECKS: tuple[tuple[Check, str], ...] = (
 )
 
 
-async def check_runtime(runtime: RuntimeUnderTest, *, only: Iterable[str] = ()) -> Report:
+async def check_runtime(runtime: RuntimeUnderTest, *, only: Iterable[str] = (), pace: Pace = USUAL) -> Report:
     """Drive a runtime through its harness, with stub tool servers. ``Refused`` for an unknown row."""
     wanted = frozenset(only)
     rows = chosen_rows(ROWS, wanted)
-    ledger = Ledger()
+    trial = Trial(Ledger(), runtime, pace)
     gate = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def run(check: Check) -> None:
         async with gate:
-            await _bounded(check, ledger, runtime)
+            await _bounded(check, trial)
 
     chosen = [check for check, may_judge in CHECKS if not wanted or not wanted.isdisjoint(_rows(may_judge))]
     await asyncio.gather(*(run(check) for check in chosen))
-    return Report(runtime.name, ledger.findings(rows, runtime.built), tuple(ledger.notes))
+    return Report(runtime.name, trial.ledger.findings(rows, runtime.built), tuple(trial.ledger.notes))
 
 
 def load_harness(ref: str = "") -> RuntimeUnderTest:
@@ -52,15 +54,15 @@ def load_harness(ref: str = "") -> RuntimeUnderTest:
     return harness
 
 
-async def _bounded(check: Check, ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def _bounded(check: Check, trial: Trial) -> None:
     """One check; what fails in the harness or does not come about is a note, and its rows stay unseen."""
     what = (check.__doc__ or "").split("\n", 1)[0]
     try:
         async with asyncio.timeout(LONGEST):
-            await check(ledger, runtime)
+            await check(trial)
     except Exception as error:  # noqa: BLE001 - the harness of a stranger may fail in any way
         told = str(error)[:300] or type(error).__name__
-        ledger.notes.append(f"a check could not be finished ({what}): {told}")
+        trial.ledger.notes.append(f"a check could not be finished ({what}): {told}")
 
 
 def _rows(may_judge: str) -> frozenset[str]:

@@ -5,9 +5,9 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from torpor.conformance.harness import RuntimeUnderTest, Server
+from torpor.conformance.harness import Server
 from torpor.conformance.ledger import Ledger
-from torpor.conformance.stage import CREDENTIAL, QUIET, WITHIN, Brain, Stage, staged
+from torpor.conformance.stage import CREDENTIAL, Brain, Stage, Trial, staged
 from torpor.conformance.tool_stub import INVOKE, MANIFEST, Request, Script, ToolStub, tool, tool_stubs
 from torpor.core.errors import Refused
 from torpor.tools.addresses import check_url
@@ -18,13 +18,14 @@ FAR = "http://192.0.2.1:9"
 """Plain http to an address that is nobody's."""
 
 
-async def one_session(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def one_session(trial: Trial) -> None:
     """Manifests are fetched once a session, and calls go where they belong, in the right form."""
+    ledger = trial.ledger
     async with tool_stubs("one", "two", "endpoint") as (one, two, endpoint):
         one.endpoint = f"{endpoint.url}/odd/path?x=1"
         one.tools = [tool("echo"), tool("Echo"), tool("sly", description=HOSTILE)]
         two.tools = [tool("other")]
-        async with staged(ledger, runtime, [one, two]) as stage:
+        async with staged(trial, [one, two]) as stage:
             call = await stage.one(endpoint, "echo", {"s": "ünïcode ✓ 😀", "n": 1})
             thread = str(call.body.get("group_id"))
             _form(ledger, call)
@@ -118,10 +119,10 @@ async def _sessions(stage: Stage, one: ToolStub, endpoint: ToolStub, thread: str
     one.script.clear()
     one.tools = [tool("renewed")]
     fetches = len(one.at(MANIFEST))
-    call = await stage.one(endpoint, "renewed", {"n": 4})
-    anew = len(one.at(MANIFEST)) > fetches
-    ledger.judge("RT-08", anew, "a new session used an old manifest", call.exchange)
-    await endpoint.settle(call, "fine")
+    await stage.running.start("a new session")
+    shown = await stage.brain.saw("a new session")
+    anew = shown is not None and "renewed" in shown.tools and len(one.at(MANIFEST)) > fetches
+    ledger.judge("RT-08", anew, "a new session used an old manifest")
 
 
 # -------------------------------------------------------------------------------- manifests
@@ -156,8 +157,9 @@ def _bad_manifests() -> list[tuple[str, bytes]]:
     ]
 
 
-async def bad_manifests(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def bad_manifests(trial: Trial) -> None:
     """A manifest with a defect is reported, and none of its tools is offered."""
+    ledger = trial.ledger
     bad = _bad_manifests()
     async with tool_stubs("good", *(told for told, _ in bad)) as (good, *stubs):
         good.tools = [tool("fine"), tool("twin"), tool(RESERVED)]
@@ -166,7 +168,7 @@ async def bad_manifests(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
         async with tool_stubs("twin", "missing") as (twin, missing):
             twin.tools = [tool("twin"), tool("own")]
             missing.script[MANIFEST] = [Script(404)] * 5
-            async with staged(ledger, runtime, [good, *stubs, twin, missing]) as stage:
+            async with staged(trial, [good, *stubs, twin, missing]) as stage:
                 thread = await stage.running.start("hello")
                 shown = await stage.brain.until(lambda shown: "fine" in shown.tools)
                 if shown is None:
@@ -196,12 +198,16 @@ def _judge_twins(ledger: Ledger, stubs: tuple[ToolStub, ...], offered: set[str],
     ledger.judge("RT-10", missing.url in report, "a manifest that could not be fetched was not reported")
 
 
-async def far_http(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def far_http(trial: Trial) -> None:
     """Plain http to another machine is refused."""
+    ledger, brain = trial.ledger, Brain(trial.pace)
     try:
-        async with asyncio.timeout(WITHIN), runtime.running([Server(FAR)], Brain().think) as running:
+        async with (
+            asyncio.timeout(trial.pace.within),
+            trial.runtime.running([Server(FAR)], brain.think) as running,
+        ):
             thread = await running.start("hello")
-            stage = Stage(ledger, running, Brain(), runtime.built)
+            stage = Stage(trial, running, brain)
             await stage.line(thread, lambda line: line.kind == "turn")
             report = await running.problems(thread)
             refused = FAR in report and "https" in report
@@ -215,9 +221,10 @@ async def far_http(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
 # ------------------------------------------------------------------------ what is not dispatched
 
 
-async def refused_calls(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def refused_calls(trial: Trial) -> None:
     """What no toolset defines, and what does not conform, is told to the model and never sent."""
-    async with tool_stubs("one") as (one,), staged(ledger, runtime, [one]) as stage:
+    ledger = trial.ledger
+    async with tool_stubs("one") as (one,), staged(trial, [one]) as stage:
         for row, why, name, arguments in (
             ("RT-17", "a call of an unknown tool", "no_such_tool", {}),
             ("RT-18", "a call with a text for a number", "echo", {"n": "three"}),
@@ -236,17 +243,18 @@ async def refused_calls(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
                 ledger.judge("RT-19", bool(told) and len(told[0].text) > 10, f"{why} gave no reason")
 
 
-async def bad_answers(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def bad_answers(trial: Trial) -> None:
     """A call that is refused by 4xx is sent once, and becomes an error result."""
+    ledger = trial.ledger
     statuses = (400, 401, 404, 409, 422, 429)
-    async with tool_stubs("one") as (one,), staged(ledger, runtime, [one]) as stage:
+    async with tool_stubs("one") as (one,), staged(trial, [one]) as stage:
         for status in statuses:
             one.script[INVOKE] = [Script(status, b"no")] * 5
             call = await stage.one(one)
             result = await stage.result(call.body["group_id"], call.body["id"])
             fails = result is not None and result.is_error
             ledger.judge("RT-24", fails, f"an answer {status} gave no error result", call.exchange)
-        await one.until(lambda: len(one.calls) > len(statuses), QUIET)
+        await one.until(lambda: len(one.calls) > len(statuses), stage.pace.quiet)
         ids = [call.body["id"] for call in one.calls]
         again = sorted({id for id in ids if ids.count(id) > 1})
         ledger.judge("RT-26", not again, "a call was repeated after 4xx", *(c.exchange for c in one.calls))
@@ -258,12 +266,15 @@ async def bad_answers(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
         ledger.judge("RT-27", fine, "an acknowledgement with a strange body was not taken", call.exchange)
 
 
-async def busy(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def busy(trial: Trial) -> None:
     """After 503, the same call comes again, ever more slowly."""
-    async with tool_stubs("one") as (one,), staged(ledger, runtime, [one]) as stage:
+    ledger = trial.ledger
+    async with tool_stubs("one") as (one,), staged(trial, [one]) as stage:
         one.script[INVOKE] = [Script(503)] * 3
         call = await stage.one(one)
-        came = await one.until(lambda: len(one.calls) >= 4, 4 * WITHIN)
+        came = await one.until(lambda: len(one.calls) >= 2, trial.pace.within)
+        came = came and await one.until(lambda: len(one.calls) >= 4, 4 * trial.pace.within)
+
         times = [sent.at for sent in one.calls]
         same = len({sent.body["id"] for sent in one.calls}) == 1
         slower = came and times[3] - times[2] > 1.2 * (times[1] - times[0])

@@ -1,8 +1,7 @@
 """Subscriptions of a runtime: recorded, shown as news, and over when they are over."""
 
-from torpor.conformance.harness import Line, RuntimeUnderTest
-from torpor.conformance.ledger import Ledger
-from torpor.conformance.stage import QUIET, WITHIN, Stage, staged
+from torpor.conformance.harness import Line
+from torpor.conformance.stage import Stage, Trial, staged
 from torpor.conformance.tool_stub import CANCEL, Request, Script, ToolStub, event, tool, tool_stubs
 
 MARK = "MUST-NOT-BE-SEEN"
@@ -16,9 +15,10 @@ async def _subscribed(stage: Stage, one: ToolStub, thread: str = "") -> Request:
     return call
 
 
-async def events(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def events(trial: Trial) -> None:
     """Events reach the model as news of their subscription, until the final one."""
-    async with tool_stubs("one") as (one,), staged(ledger, runtime, [one]) as stage:
+    ledger = trial.ledger
+    async with tool_stubs("one") as (one,), staged(trial, [one]) as stage:
         call = await _subscribed(stage, one)
         url, thread, id = (call.body[name] for name in ("callback_url", "group_id", "id"))
         status = await one.post(url, event(call, "it happened", associative=True))
@@ -55,14 +55,14 @@ async def _strangers(stage: Stage, one: ToolStub, call: Request) -> None:
     )
     for sender, body in bodies:
         await one.post(sender.body["callback_url"], body)
-    seen = await stage.brain.saw(MARK, QUIET)
+    seen = await stage.brain.saw(MARK, stage.pace.quiet)
     stage.ledger.judge("RT-65", seen is None, "an event of no active subscription reached the model")
 
 
 async def _over(stage: Stage, one: ToolStub, call: Request, row: str) -> None:
     """What is over takes no event, and cannot be cancelled."""
     await one.post(call.body["callback_url"], event(call, f"{MARK} after the end"))
-    seen = await stage.brain.saw(f"{MARK} after", QUIET)
+    seen = await stage.brain.saw(f"{MARK} after", stage.pace.quiet)
     stage.ledger.judge(row, seen is None, "an event came through after the end", call.exchange)
     refused = await _cancelled(stage, call.body["group_id"], call.body["id"])
     fails = refused is not None and refused.is_error
@@ -83,11 +83,12 @@ async def _cancelled(stage: Stage, thread: str, id: str) -> Line | None:
     return None
 
 
-async def cancelling(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def cancelling(trial: Trial) -> None:
     """A cancellation is decided at once, every server is told, and nothing more comes through."""
+    ledger = trial.ledger
     async with tool_stubs("one", "two", "three") as (one, two, three):
         two.tools, three.tools = [tool("second")], [tool("third")]
-        async with staged(ledger, runtime, [one, two, three]) as stage:
+        async with staged(trial, [one, two, three]) as stage:
             call = await _subscribed(stage, one)
             elsewhere = await _subscribed(stage, one)
             thread, id = call.body["group_id"], call.body["id"]
@@ -101,7 +102,7 @@ async def cancelling(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
             fine = told is not None and not told.is_error
             ledger.judge("RT-57", fine, "a cancellation was not answered while a server hung", call.exchange)
             for stub in (one, two, three):
-                sent = await stub.until(lambda stub=stub: stub.at(CANCEL), WITHIN)  # type: ignore[misc]
+                sent = await stub.until(lambda stub=stub: stub.at(CANCEL), trial.pace.within)  # type: ignore[misc]
                 ledger.judge("RT-56", sent, f"server {stub.name!r} was not told of the cancellation")
             ids = [sent.body for sent in one.at(CANCEL)]
             right = ids == [{"thread_id": thread, "tool_call_id": id}]
@@ -109,14 +110,15 @@ async def cancelling(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
             await _over(stage, one, call, "RT-56")
 
 
-async def closed(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def closed(trial: Trial) -> None:
     """An event for a closed thread is dropped without harm."""
-    async with tool_stubs("one") as (one,), staged(ledger, runtime, [one]) as stage:
+    ledger = trial.ledger
+    async with tool_stubs("one") as (one,), staged(trial, [one]) as stage:
         call = await _subscribed(stage, one)
         await stage.running.close(call.body["group_id"])
-        await one.until(lambda: one.at("/close_thread"), WITHIN)
+        await one.until(lambda: one.at("/close_thread"), trial.pace.within)
         status = await one.post(call.body["callback_url"], event(call, MARK))
-        seen = await stage.brain.saw(MARK, QUIET)
+        seen = await stage.brain.saw(MARK, stage.pace.quiet)
         fine = seen is None and 200 <= status < 500
         ledger.judge("RT-67", fine, f"an event for a closed thread was answered {status}", call.exchange)
 

@@ -5,9 +5,7 @@ import json
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from torpor.conformance.harness import RuntimeUnderTest
-from torpor.conformance.ledger import Ledger
-from torpor.conformance.stage import QUIET, Stage, staged
+from torpor.conformance.stage import Stage, Trial, staged
 from torpor.conformance.tool_stub import Request, ToolStub, result, tool_stubs
 
 MARK = "MUST-NOT-BE-SEEN"
@@ -39,9 +37,10 @@ def _malformed(call: Request) -> list[tuple[str, bytes]]:
     ]
 
 
-async def malformed(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def malformed(trial: Trial) -> None:
     """A body that does not fit its type is refused, and nothing of it is remembered."""
-    async with tool_stubs("one") as (one,), staged(ledger, runtime, [one]) as stage:
+    ledger = trial.ledger
+    async with tool_stubs("one") as (one,), staged(trial, [one]) as stage:
         call = await stage.one(one)
         for number in range(len(_malformed(call))):
             told, body = _malformed(call)[number]
@@ -53,9 +52,10 @@ async def malformed(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
             call = await stage.one(one)
 
 
-async def matching(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def matching(trial: Trial) -> None:
     """Only what names one pending call counts, and it counts once."""
-    async with tool_stubs("one") as (one,), staged(ledger, runtime, [one]) as stage:
+    ledger = trial.ledger
+    async with tool_stubs("one") as (one,), staged(trial, [one]) as stage:
         call, other = await stage.one(one), await stage.one(one)
         url, thread = call.body["callback_url"], call.body["group_id"]
         for told, body in (
@@ -101,7 +101,7 @@ async def _repeated(stage: Stage, one: ToolStub, call: Request) -> None:
     status = await one.settle(call, "the one result")
     stage.ledger.judge("RT-37", status == 200, f"the same result again was answered {status}")
     await one.settle(call, f"{MARK} again")
-    await stage.line(call.body["group_id"], lambda line: MARK in line.text, QUIET)
+    await stage.line(call.body["group_id"], lambda line: MARK in line.text, stage.pace.quiet)
     results = await stage.results(call.body["group_id"], call.body["id"])
     for row in ("RT-37", "RT-42"):
         why = f"a repeated callback left {len(results)} results"
@@ -109,9 +109,10 @@ async def _repeated(stage: Stage, one: ToolStub, call: Request) -> None:
     await _unseen(stage, (call,), "RT-42", "a second result of a settled call")
 
 
-async def shown_to_the_model(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def shown_to_the_model(trial: Trial) -> None:
     """Content wins over text, display changes nothing, plain text is fine, and too much is bounded."""
-    async with tool_stubs("one") as (one,), staged(ledger, runtime, [one]) as stage:
+    ledger = trial.ledger
+    async with tool_stubs("one") as (one,), staged(trial, [one]) as stage:
         content = [{"type": "text", "text": "of the content"}]
         seen = await _seen(stage, one, "of the text", content=content)
         fine = "of the content" in seen and "of the text" not in seen
@@ -144,9 +145,10 @@ async def _seen(stage: Stage, one: ToolStub, text: str, **more: Any) -> str:
     return str(line(shown)[0].text) if shown else ""
 
 
-async def in_order(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def in_order(trial: Trial) -> None:
     """Much at once stays one history; a person is answered while calls are pending."""
-    async with tool_stubs("one") as (one,), staged(ledger, runtime, [one]) as stage:
+    ledger = trial.ledger
+    async with tool_stubs("one") as (one,), staged(trial, [one]) as stage:
         calls = await stage.call(one, *(("echo", {"n": number}) for number in range(4)))
         if len(calls) < 4:
             raise TimeoutError("four calls of one turn did not arrive")
@@ -168,9 +170,10 @@ async def in_order(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
         ledger.judge("RT-123", set(counts.values()) == {1}, f"what came at once is there {counts} times")
 
 
-async def failing_model(ledger: Ledger, runtime: RuntimeUnderTest) -> None:
+async def failing_model(trial: Trial) -> None:
     """A person's words are kept although the model fails."""
-    async with tool_stubs("one") as (one,), staged(ledger, runtime, [one]) as stage:
+    ledger = trial.ledger
+    async with tool_stubs("one") as (one,), staged(trial, [one]) as stage:
         thread = await stage.running.start("FAIL please")
         failed = await stage.brain.saw("FAIL please")
         kept = await stage.line(thread, lambda line: "FAIL please" in line.text)

@@ -6,23 +6,41 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from torpor.conformance.harness import Line, Reply, Running, RuntimeUnderTest, Server, Shown, Wish
 from torpor.conformance.ledger import Ledger
 from torpor.conformance.tool_stub import Request, ToolStub
 
-WITHIN = 15.0
-"""Seconds to wait for what must come."""
-QUIET = 1.2
-"""Seconds in which nothing must come, where nothing may."""
 CALL = "CALL "
 FAIL = "FAIL"
 CREDENTIAL = "conformance-credential"
 
 
+class Pace(msgspec.Struct, frozen=True):
+    """How long to wait, in seconds."""
+
+    within: float = 15.0
+    """For what must come."""
+    quiet: float = 1.2
+    """How long nothing must come, where nothing may."""
+    at_once: float = 2.5
+    """What takes no longer counts as side by side, or as not waiting."""
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """What every check is given."""
+
+    ledger: Ledger
+    runtime: RuntimeUnderTest
+    pace: Pace
+
+
 class Brain:
     """A model that makes the calls which the person's last words ask for, and else says that it noted."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
         self.shown: list[Shown] = []
         self._changed = asyncio.Condition()
 
@@ -39,20 +57,20 @@ class Brain:
                 raise RuntimeError("the model fails, as it was told to")
         return "noted"
 
-    async def until(self, holds: Callable[[Shown], object], within: float = WITHIN) -> Shown | None:
+    async def until(self, holds: Callable[[Shown], object], within: float = 0) -> Shown | None:
         """The first that it was shown of which something holds; None if there is none in time."""
 
         def found() -> Shown | None:
             return next((one for one in self.shown if holds(one)), None)
 
         try:
-            async with asyncio.timeout(within), self._changed:
+            async with asyncio.timeout(within or self._pace.within), self._changed:
                 await self._changed.wait_for(lambda: found() is not None)
         except TimeoutError:
             pass
         return found()
 
-    async def saw(self, text: str, within: float = WITHIN) -> Shown | None:
+    async def saw(self, text: str, within: float = 0) -> Shown | None:
         """The first that it was shown with a line that has these words."""
         return await self.until(lambda shown: any(text in line.text for line in shown.lines), within)
 
@@ -60,11 +78,11 @@ class Brain:
 class Stage:
     """A runtime that runs, with the stubs it was given."""
 
-    def __init__(self, ledger: Ledger, running: Running, brain: Brain, built: frozenset[str]) -> None:
-        self.ledger = ledger
+    def __init__(self, trial: Trial, running: Running, brain: Brain) -> None:
+        self.ledger = trial.ledger
+        self.pace = trial.pace
         self.running = running
         self.brain = brain
-        self.built = built
 
     async def call(self, stub: ToolStub, *wishes: tuple[str, Any], thread: str = "") -> list[Request]:
         """Have the model make calls of one stub; gives those that arrive there, in no certain order."""
@@ -74,7 +92,7 @@ class Stage:
             await self.running.say(thread, words)
         else:
             await self.running.start(words)
-        await stub.until(lambda: len(stub.calls) >= before + len(wishes), WITHIN)
+        await stub.until(lambda: len(stub.calls) >= before + len(wishes), self.pace.within)
         return stub.calls[before:]
 
     async def one(
@@ -91,14 +109,14 @@ class Stage:
         lines = await self.running.history(thread)
         return [line for line in lines if line.kind == "result" and call in ("", line.call)]
 
-    async def result(self, thread: str, call: str, within: float = WITHIN) -> Line | None:
+    async def result(self, thread: str, call: str, within: float = 0) -> Line | None:
         """The result of a call, once it is there; None if it does not come."""
         return await self.line(thread, lambda line: line.kind == "result" and line.call == call, within)
 
-    async def line(self, thread: str, holds: Callable[[Line], object], within: float = WITHIN) -> Line | None:
+    async def line(self, thread: str, holds: Callable[[Line], object], within: float = 0) -> Line | None:
         """The first line of a history of which something holds, once it is there."""
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(within or self.pace.within):
                 while True:
                     for line in await self.running.history(thread):
                         if holds(line):
@@ -109,14 +127,12 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(
-    ledger: Ledger, runtime: RuntimeUnderTest, stubs: Sequence[ToolStub], *, token: str = CREDENTIAL
-) -> AsyncIterator[Stage]:
+async def staged(trial: Trial, stubs: Sequence[ToolStub]) -> AsyncIterator[Stage]:
     """A runtime with these tool servers, while the block runs."""
-    brain = Brain()
-    servers = [Server(stub.url, token) for stub in stubs]
-    async with runtime.running(servers, brain.think) as running:
-        yield Stage(ledger, running, brain, runtime.built)
+    brain = Brain(trial.pace)
+    servers = [Server(stub.url, CREDENTIAL) for stub in stubs]
+    async with trial.runtime.running(servers, brain.think) as running:
+        yield Stage(trial, running, brain)
 
 
 def _text(arguments: Any) -> str:

@@ -64,27 +64,19 @@ async def without_effect(probe: Probe) -> None:
     """However often it is asked about, a call whose result was not taken yet still gets it delivered."""
     if lacking(probe, "quick", "114 115") or not await _serves(probe):
         return
+    left_alone = await probe.ask("quick", script=[503])
     asked = await probe.ask("quick", script=[503])
     came = await asked.settled(probe.patience.result)
     answers = await asyncio.gather(*(probe.status(asked) for _ in range(QUERIES)))
-    ledger = probe.ledger
-    ledger.judge("TS-114", came, "no result came for a call that was asked about", *asked.shown)
-    if not came:
+    ledger, again = probe.ledger, probe.patience.retry
+    if not ledger.judge("TS-114", came, "a call that was asked about got no result", *asked.shown):
         return
-    if await asked.until(lambda: len(asked.results) > 1, probe.patience.retry):
-        ledger.kept("TS-114")
-        ledger.kept("TS-115")
-    elif probe.stub.asked and _repeats(probe):
+    repeated = await asked.until(lambda: len(asked.results) > 1, again)
+    if repeated or await left_alone.until(lambda: len(left_alone.results) > 1, probe.patience.settle):
         why = "a result that was not taken is given up after a status check"
-        for row in ("TS-114", "TS-115"):
-            ledger.broken(row, why, *asked.shown, answers[-1].exchange)
+        ledger.judge_all(("TS-114", "TS-115"), repeated, why, *asked.shown, answers[-1].exchange)
     else:
         ledger.unseen("TS-115", "it does not repeat callbacks at all")
-
-
-def _repeats(probe: Probe) -> bool:
-    """Whether any result that was not taken came again."""
-    return any(len(asked.results) > 1 and asked.results[0].status == 503 for asked in probe.stub.asked)
 
 
 async def pairs(probe: Probe) -> None:
