@@ -207,10 +207,11 @@ class HttpTransport:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_SECONDS, server.timeout / 2))
         reset = _permitted.set(server.reach)
         try:
-            check_literal(url, server.reach)
+            target = URL(url, encoded=url.isascii())
+            check_literal(str(target), server.reach)  # as it is asked: wide digits have become plain ones
             async with self._opened().request(
                 method,
-                URL(url, encoded=url.isascii()),
+                target,
                 data=body,
                 headers=headers,
                 allow_redirects=False,

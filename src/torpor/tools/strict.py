@@ -4,12 +4,15 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from torpor.core.errors import Refused
 from torpor.tools.results import clean
 
 ID_LIMIT = 256
+DEEPEST = 200
+"""Objects and arrays inside each other that a body may have."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -31,9 +34,9 @@ class Repeating(dict[str, Any]):
 
 
 def parse_object(body: bytes | str) -> dict[str, Any]:
-    """One JSON object, read strictly: UTF-8 without a byte order mark, finite numbers. Raises ``Malformed``.
+    """One JSON object, read strictly: UTF-8 without a byte order mark, finite numbers, not too deep.
 
-    An object with repeated members (at any depth) comes as ``Repeating``.
+    An object with repeated members (at any depth) comes as ``Repeating``. Raises ``Malformed``.
     """
     try:
         text = body if isinstance(body, str) else body.decode("utf-8")
@@ -42,7 +45,25 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
         raise Malformed("The body is not JSON in UTF-8.") from None
     if not isinstance(value, dict):
         raise Malformed("The body is not a JSON object.")
+    if _is_deep(value):
+        raise Malformed(f"The body is nested more than {DEEPEST} levels deep.")
     return value
+
+
+def _is_deep(value: object) -> bool:
+    """Whether a value is nested deeper than is safe to walk through, however many calls are under way."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _members_of(outer) if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _members_of(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def repeated(members: dict[str, Any]) -> frozenset[str]:
