@@ -31,9 +31,9 @@ def content(file: Path) -> bytes:
 
 
 def spoil(file: Path) -> None:
-    """Leave only its first page as it was."""
-    whole = file.read_bytes()
-    file.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    """Leave only its first pages, with the tables' definitions, as they were."""
+    whole, kept = file.read_bytes(), 3 * 4096
+    file.write_bytes(whole[:kept] + b"\xff" * (len(whole) - kept))
 
 
 def make_read_only(file: Path) -> None:

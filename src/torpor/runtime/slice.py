@@ -239,14 +239,14 @@ def _row(slice: Slice) -> Row:
     step, row = slice.step, slice.snapshot.row
     head = step.head
     answered = head.ordinal > slice.warm.head.ordinal
-    anew = answered or any(_begins_anew(signal) for signal in slice.snapshot.signals)
+    rested = answered or any(_ends_rest(signal) for signal in slice.snapshot.signals)
     return msgspec.structs.replace(
         row,
         state=head.state,
         owes=owes_now(head),
         waits=len(head.pending),
-        attempt=0 if anew or head.state != "open" else row.attempt,
-        not_before=slice.held or (0.0 if anew else row.not_before),
+        attempt=0 if answered or head.state != "open" else row.attempt,
+        not_before=slice.held or (0.0 if rested else row.not_before),
         updated=step.now,
         length=head.length,
         head=encode(head),
@@ -254,7 +254,7 @@ def _row(slice: Slice) -> Row:
     )
 
 
-def _begins_anew(signal: AnySignal) -> bool:
+def _ends_rest(signal: AnySignal) -> bool:
     """A person ends the pause after a failure; what a provider named is kept by the gate."""
     return isinstance(signal, Nudged) or (isinstance(signal, SaidSignal) and signal.mode == "interrupt")
 
