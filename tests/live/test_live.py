@@ -159,11 +159,11 @@ async def test_a_whole_thread(smol: OpenAI, tmp_path: Path) -> None:
         instructions="Use the tool, then say the result.",
         tools=[add],
         settings={"temperature": 0, "max_tokens": 48},
-        limits=Limits(seconds=300),
+        limits=Limits(seconds=120),
     )
     async with Runtime(f"sqlite:///{tmp_path}/live.db", agents=[agent]) as runtime:
         thread = await runtime.start("adder", "What is 2+3?")
-        reply = await thread.reply(timeout=300)
+        reply = await thread.reply(timeout=120)
         history = await thread.history()
     calls = [part for m in history if isinstance(m, Turn) for part in m.parts if isinstance(part, Call)]
     (result,) = (message for message in history if isinstance(message, Result))
