@@ -189,24 +189,52 @@ async def test_a_stop_ends_a_long_pause_even_behind_much_news() -> None:
     assert len(world.asked) == 1
 
 
-@pytest.mark.parametrize("ending", [stops, nudges, says("Now!", "interrupt")])
-async def test_a_person_may_end_the_pause_after_a_failure(ending: Any) -> None:
-    world = Alone([tries(fail(Unavailable("503")), say("There."))])
-    world.outside.ids.jitter = lambda: 1.0  # type: ignore[method-assign]
+async def paused() -> Alone:
+    """A thread whose model failed once, and is to be asked again in a second."""
+    answers = iter([fail(Unavailable("503")), say("There.")])
+    world = Alone(lambda request: next(answers))
     await world.begin()
-    await world.slices()
-    assert (await world.store.row("t")).not_before > START  # type: ignore[union-attr]
-    await ending(world)
     await world.slices()
     row = await world.store.row("t")
     assert row is not None
-    if ending is not stops:
-        assert (row.state, world.turns) == ("open", 1)
-        return
-    assert (row.state, world.turns, len(world.asked)) == ("stopped", 0, 1)
+    assert row.not_before > START
+    return world
+
+
+async def state_of(world: Alone) -> str:
+    row = await world.store.row("t")
+    assert row is not None
+    return row.state
+
+
+async def test_a_stop_ends_the_pause_after_a_failure_and_stays() -> None:
+    """The words that are not answered yet came before it: they do not undo it."""
+    world = await paused()
+    await stops(world)
+    await world.finish()
+    assert (await state_of(world), world.turns, len(world.asked)) == ("stopped", 0, 1)
     await nudges(world)
     await world.finish()
     assert [text_of(turn.parts) for turn in world.all(Turn)] == ["There."]
+
+
+async def test_a_nudge_ends_the_pause_after_a_failure() -> None:
+    world = await paused()
+    await nudges(world)
+    await world.slices()
+    assert world.times == [0, 0]
+    assert world.turns == 1
+
+
+async def test_an_interrupt_is_heard_at_once_and_answered_after_the_pause() -> None:
+    world = await paused()
+    await says("Now!", "interrupt")(world)
+    await world.slices()
+    assert [text_of(said.parts) for said in world.all(Said)] == ["go", "Now!"]
+    assert len(world.asked) == 1
+    await world.finish()
+    assert world.turns == 1
+    assert world.times[1] > 0
 
 
 async def test_a_failed_try_leaves_its_record_with_its_cost() -> None:
