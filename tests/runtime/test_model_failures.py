@@ -191,7 +191,7 @@ async def test_a_stop_ends_a_long_pause_even_behind_much_news() -> None:
 
 async def paused() -> Alone:
     """A thread whose model failed once, and is to be asked again in a second."""
-    answers = iter([fail(Unavailable("503")), say("There.")])
+    answers: Any = iter([fail(Unavailable("503")), say("There.")])
     world = Alone(lambda request: next(answers))
     await world.begin()
     await world.slices()
@@ -218,23 +218,26 @@ async def test_a_stop_ends_the_pause_after_a_failure_and_stays() -> None:
     assert [text_of(turn.parts) for turn in world.all(Turn)] == ["There."]
 
 
-async def test_a_nudge_ends_the_pause_after_a_failure() -> None:
+@pytest.mark.parametrize("ending", [nudges, says("Now!", "interrupt")])
+async def test_a_nudge_and_an_interrupt_end_the_pause_after_a_failure(ending: Any) -> None:
     world = await paused()
-    await nudges(world)
+    await ending(world)
     await world.slices()
     assert world.times == [0, 0]
     assert world.turns == 1
 
 
-async def test_an_interrupt_is_heard_at_once_and_answered_after_the_pause() -> None:
-    world = await paused()
-    await says("Now!", "interrupt")(world)
+async def test_an_interrupt_is_heard_although_a_provider_wants_to_be_left_alone() -> None:
+    world = Alone([tries(fail(Unavailable("busy", retry_after=100)), say("There."))])
+    await world.begin()
     await world.slices()
+    await says("Now!", "interrupt")(world)
+    await world.slices(2)
     assert [text_of(said.parts) for said in world.all(Said)] == ["go", "Now!"]
     assert len(world.asked) == 1
     await world.finish()
     assert world.turns == 1
-    assert world.times[1] > 0
+    assert world.times[1] >= 100
 
 
 async def test_a_failed_try_leaves_its_record_with_its_cost() -> None:
