@@ -31,9 +31,9 @@ def content(file: Path) -> bytes:
 
 
 def spoil(file: Path) -> None:
-    """Leave only its first pages, with the tables' definitions, as they were."""
-    whole, kept = file.read_bytes(), 3 * 4096
-    file.write_bytes(whole[:kept] + b"\xff" * (len(whole) - kept))
+    """Overwrite the tables, and leave what says which tables there are."""
+    whole, first, last = file.read_bytes(), 4096, 20 * 4096
+    file.write_bytes(whole[:first] + b"\xff" * (last - first) + whole[last:])
 
 
 def make_read_only(file: Path) -> None:
