@@ -10,11 +10,13 @@ from torpor.models.scripted import Reply
 
 
 class Paused:
-    """Follows a script in small pieces; the first completion waits before piece ``at``, or at its end."""
+    """Follows a script in small pieces; one completion waits before piece ``at``, or at its end."""
 
-    def __init__(self, script: Sequence[Reply], at: int) -> None:
+    def __init__(self, script: Sequence[Reply], at: int, *, ordinal: int = 0) -> None:
         self.name = "scripted:paused"
         self.at = at
+        self.ordinal = ordinal
+        """Which completion waits."""
         self.waits = asyncio.Event()
         """The stream has come to the point."""
         self.go = asyncio.Event()
@@ -27,7 +29,7 @@ class Paused:
         return list(self._model.requests)
 
     async def stream(self, request: Request, attempt: Attempt) -> AsyncIterator[AnyChunk]:
-        pauses = attempt.ordinal == 0 and not self.waits.is_set()
+        pauses = attempt.ordinal == self.ordinal and not self.waits.is_set()
         chunks = self._model.stream(request, attempt)
         async for chunk in chunks:
             if pauses and self.chunks == self.at:

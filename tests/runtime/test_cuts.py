@@ -39,13 +39,14 @@ class Cut:
     def __init__(self, model: Paused) -> None:
         self.model = model
         self.clock = FakeClock()
+        self.tools: list[Any] = [look]
         self.store = MemoryStore(self.clock)
         self.queue = MemoryQueue(self.clock)
 
     @asynccontextmanager
     async def running(self, store: Any = None) -> AsyncIterator[tuple[Parts, Worker]]:
         backends = (cast(Backend, store or self.store), self.queue)
-        agents = [Agent("worker", model=self.model, tools=[look])]
+        agents = [Agent("worker", model=self.model, tools=self.tools)]
         async with Parts("memory:", agents, clock=self.clock, backends=backends) as parts:
             worker = parts.worker(1)
             worker.start()
