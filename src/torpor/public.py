@@ -73,9 +73,9 @@ class Thread:
         """What it waits for and since when."""
         return await self._threads.explain(self.id)
 
-    async def records(self) -> list[SliceRecord]:
-        """The records of its slices."""
-        return await self._threads.store.records(self.id)
+    async def records(self, after: int = 0, limit: int = 1_000_000) -> list[SliceRecord]:
+        """The records of its slices, oldest first, without the first ``after``."""
+        return await self._threads.store.records(self.id, after, limit)
 
     async def stop(self) -> None:
         """Cut what runs and settle its calls; only words or a nudge let it go on."""
@@ -195,10 +195,10 @@ class Runtime:
         """Start a thread of an agent, with its first words if there are any."""
         parts = () if text is None else _parts(text)
         told = msgspec.json.encode(context).decode() if context is not None else ""
-        row, receipt = await self.parts.threads.start(
+        begun = await self.parts.threads.start(
             agent, parts, thread=thread, owner=owner, user_id=user_id, context=told, tier=tier
         )
-        return Thread(self.parts.threads, row.thread, receipt)
+        return Thread(self.parts.threads, begun.row.thread, begun.receipt)
 
     def thread(self, id: str) -> Thread:
         """A handle on a thread by its id; nothing is looked up yet."""

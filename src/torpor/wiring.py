@@ -18,6 +18,7 @@ from torpor.crew import Joined
 from torpor.ports import Clock, Model, Queue, Row, Side, Store, Transport
 from torpor.queues.memory import MemoryQueue
 from torpor.queues.sqlite import SqliteQueue
+from torpor.runtime.definitions import Definitions
 from torpor.runtime.dispatch import CLAIM_SECONDS, Dispatcher
 from torpor.runtime.equip import Equipment
 from torpor.runtime.gates import Gates
@@ -151,6 +152,7 @@ class Parts:
             live=self.live,
             equipment=self.equipment,
             gates=Gates(self.side, self.clock),
+            definitions=Definitions(self.side),
             hot=Hot(self._hot),
             ids=self.ids,
             dispatch=self.dispatcher,

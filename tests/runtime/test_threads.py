@@ -287,3 +287,25 @@ async def test_live_text_comes_between_committed_messages() -> None:
                     break
         await events.aclose()  # type: ignore[attr-defined]
         assert kinds.index(("text", "Hello")) < [kind for kind, _ in kinds].index("turn")
+
+
+async def test_a_receipt_tells_the_mode_that_applies() -> None:
+    gate = Gate()
+    async with running([say("hello"), call("wait"), *[say("done")] * 5], tools=[gate.tool]) as runtime:
+        thread = await runtime.start("worker")
+        assert (await thread.send("first", "queue")).mode == "steer"
+        await thread.reply(SOON)
+        assert (await thread.send("go", "queue")).mode == "steer"
+        await gate.begun.wait()
+        assert (await thread.send("then this", "queue")).mode == "queue"
+        assert (await thread.send("no, this", "interrupt")).mode == "interrupt"
+        gate.open.set()
+        await thread.stop()
+        await _noted(thread, "Stopped")
+        assert (await thread.send("once more", "queue")).mode == "steer"
+
+
+async def test_words_before_others_are_read_still_wait_for_their_turn() -> None:
+    async with running(echo, workers=0) as runtime:
+        thread = await runtime.start("worker", "go")
+        assert (await thread.send("then this", "queue")).mode == "queue"

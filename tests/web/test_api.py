@@ -259,7 +259,7 @@ async def test_modes() -> None:
         path = f"/threads/{thread}/messages"
         for number, mode in enumerate(("steer", "queue", "interrupt"), 2):
             status, receipt = await client.ask("POST", path, json={"text": mode, "mode": mode})
-            assert (status, receipt["mode"]) == (202, mode)
+            assert (status, receipt["mode"]) == (202, "steer" if mode == "queue" else mode)
             assert (await client.settled(thread, number))[-1]["text"] == f"echo {mode}"
         assert (await client.ask("POST", path, json={"text": "x", "mode": "shout"}))[0] == 400
 
@@ -280,3 +280,60 @@ async def test_health_needs_no_token_and_proves_the_server() -> None:
         status, body = await bare.ask("GET", "/healthz?challenge=abc", headers={"Authorization": ""})
         assert (status, body["status"]) == (200, "ok")
         assert body["proof"] == proof(runtime.token, "abc") != proof("another", "abc")
+
+
+@STORES
+async def test_a_thread_that_is_there_is_not_started_by_another_key(kind: str, tmp_path: Path) -> None:
+    async with served(store_of(kind, tmp_path)) as (_, client):
+        there = {"agent": "echo", "text": "hi", "thread": "t1"}
+
+        async def ask(key: str, body: dict[str, Any] = there) -> int:
+            return (await client.ask("POST", "/threads", json=body, headers={"Idempotency-Key": key}))[0]
+
+        assert sorted(await asyncio.gather(ask("one"), ask("two"))) == [201, 409]
+        assert sorted([await ask("one"), await ask("two")]) == [200, 409]
+        assert await ask("three", {"agent": "echo", "thread": "t1"}) == 409
+        assert (await client.ask("POST", "/threads", json=there))[0] == 409
+        said = [one for one in await client.settled("t1") if one["type"] == "said"]
+        assert [one["text"] for one in said] == ["hi"]
+
+
+@STORES
+async def test_a_thread_without_words_is_started_once_by_its_key(kind: str, tmp_path: Path) -> None:
+    async with served(store_of(kind, tmp_path)) as (_, client):
+        asked = {"json": {"agent": "echo", "thread": "t1"}, "headers": {"Idempotency-Key": "k"}}
+        answers = [await client.ask("POST", "/threads", **asked) for _ in range(2)]
+        assert [status for status, _ in answers] == [201, 200]
+        assert answers[0][1] == answers[1][1]
+
+
+@STORES
+async def test_the_key_of_a_start_is_taken_for_other_words(kind: str, tmp_path: Path) -> None:
+    async with served(store_of(kind, tmp_path)) as (_, client):
+        key = {"Idempotency-Key": "k"}
+        asked = {"json": {"agent": "echo", "text": "hi", "thread": "t1"}, "headers": key}
+        assert (await client.ask("POST", "/threads", **asked))[0] == 201
+        path = "/threads/t1/messages"
+        status, body = await client.ask("POST", path, json={"text": "ho"}, headers=key)
+        assert (status, body["error"]["type"]) == (409, "refused")
+        status, receipt = await client.ask("POST", path, json={"text": "hi"}, headers=key)
+        assert (status, receipt["repeat"]) == (202, True)
+
+
+async def test_records_come_page_by_page_and_whole() -> None:
+    async with served("memory:") as (runtime, client):
+        thread = runtime.thread(await client.start())
+        for n in range(3):
+            await client.settled(thread.id, n + 1)
+            await thread.send(f"again {n}")
+        await client.settled(thread.id, 4)
+        whole = await thread.records()
+        seen: list[int] = []
+        more, after = True, 0
+        while more:
+            _, page = await client.ask("GET", f"/threads/{thread.id}/records?limit=2&after={after}")
+            seen += [record["version"] for record in page["records"]]
+            more, after = page["more"], page["after"]
+        assert seen == [record.version for record in whole]
+        assert len(seen) > 2
+        assert await thread.records(after=2) == whole[2:]

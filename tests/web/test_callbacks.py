@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from tests.web.places import Client, served, store_of, until
 from torpor import Agent, Runtime, tool
+from torpor.core.codec import decode_head
 from torpor.core.messages import Text
 from torpor.models import ScriptedModel, call
 from torpor.tools.callbacks import Callbacks
@@ -190,7 +191,6 @@ async def test_a_thousand_callbacks_twice_at_once(tmp_path: Path) -> None:
     """Each of 1,000 threads gets its one result, and every POST is answered with 200."""
     number, over = 1_000, asyncio.Event()
     async with served(store_of("sqlite", tmp_path), [waiting(over)], workers=8) as (runtime, client):
-        threads = runtime.parts.threads
         for start in range(0, number, 100):
             await asyncio.gather(*(runtime.start("echo", f"{start + i}") for i in range(100)))
         calls: dict[str, str] = {}
@@ -198,7 +198,7 @@ async def test_a_thousand_callbacks_twice_at_once(tmp_path: Path) -> None:
         async def all_pending() -> bool:
             for row in await runtime.threads(limit=number):
                 if row.waits and row.thread not in calls:
-                    calls[row.thread] = next(iter((await threads.head(row.thread)).pending))
+                    calls[row.thread] = next(iter(decode_head(row.head, row.shape).pending))
             return len(calls) == number
 
         await until(all_pending)

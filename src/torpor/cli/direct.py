@@ -9,6 +9,9 @@ from torpor.ports import LiveEvent
 from torpor.runtime.threads import Entry, Receipt, Threads
 from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView, look_up, view
 
+ALL = 1_000_000
+"""More slices than a thread has."""
+
 
 class Direct:
     """See ``Desk``."""
@@ -18,7 +21,7 @@ class Direct:
         self._by = By("person", _user())
 
     async def start(self, wanted: NewThread) -> Started:
-        row, receipt = await self._threads.start(
+        begun = await self._threads.start(
             wanted.agent,
             wanted.to_parts(),
             thread=wanted.thread,
@@ -29,7 +32,7 @@ class Direct:
             by=self._by,
             known_only=bool(self._threads.roster.names),
         )
-        return view(row, Started, receipt=receipt)
+        return view(begun.row, Started, receipt=begun.receipt)
 
     async def say(self, thread: str, saying: Saying, key: str = "") -> Receipt:
         return await self._threads.say(
@@ -49,7 +52,7 @@ class Direct:
         return await self._threads.history(thread, after)
 
     async def records(self, thread: str) -> list[SliceRecord]:
-        return await self._threads.store.records(thread)
+        return await self._threads.store.records(thread, limit=ALL)
 
     async def command(self, thread: str, word: str) -> None:
         match word:

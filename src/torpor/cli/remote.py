@@ -106,7 +106,13 @@ class Remote:
         return found
 
     async def records(self, thread: str) -> list[SliceRecord]:
-        return (await self._ask("GET", f"/threads/{_step(thread)}/records", Records)).records
+        path, found, more = f"/threads/{_step(thread)}/records", list[SliceRecord](), True
+        while more:
+            query = {"after": str(len(found)), "limit": str(PAGE)}
+            page = await self._ask("GET", path, Records, query=query)
+            found += page.records
+            more = page.more
+        return found
 
     async def command(self, thread: str, word: str) -> None:
         await self._ask("POST", f"/threads/{_step(thread)}/{word}", dict[str, Any])

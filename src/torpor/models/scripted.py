@@ -23,7 +23,7 @@ from torpor.core.chunks import (
     Stop,
     TextDelta,
 )
-from torpor.core.errors import ModelRefused, Refused, TorporError, Unavailable
+from torpor.core.errors import ModelRefused, TorporError, Unavailable
 from torpor.core.messages import Usage
 from torpor.core.request import Attempt, Request
 
@@ -257,12 +257,16 @@ class ScriptedModel:
         elif isinstance(piece, Stall | Fail):
             yield piece
         else:
-            told = f"{piece!r} is no part of a scripted reply: use say, call, reason, …"
-            raise ModelRefused(told, kind="setup")
+            raise _no_part(piece)
 
     def _cut(self, text: str) -> list[str]:
         size = self._chunk or len(text) or 1
         return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def _no_part(piece: object) -> ModelRefused:
+    told = f"{piece!r} is no part of a scripted reply: use say, call, reason, …"
+    return ModelRefused(told, kind="setup")
 
 
 async def _words(reply: Reply, request: Request) -> Words:

@@ -1,4 +1,4 @@
-"""Following one thread: live events of this process, and looks at the store for what other processes write."""
+"""Following one thread: live events of this process, and looks for what other processes write."""
 
 import asyncio
 from typing import Self

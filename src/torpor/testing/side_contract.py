@@ -2,6 +2,7 @@
 
 import asyncio
 
+from torpor.testing.clock import START, FakeClock
 from torpor.testing.opening import Opening, OpensStores
 from torpor.testing.samples import fresh, thread_row
 
@@ -58,6 +59,22 @@ class SideContract(OpensStores):
             assert await store.get("other", "a") == b""
             assert await store.entries("keys") == {"a": b"\x00", "b": b"2"}
             assert await store.entries("none") == {}
+
+    async def test_old_values_of_a_space_are_forgotten(self, opening: Opening, clock: FakeClock) -> None:
+        async with opening() as store:
+            await store.put("said", "old", b"1")
+            await store.put_new("said", "older", b"2")
+            await store.put("said", "renewed", b"3")
+            await store.put("keys", "old", b"4")
+            clock.advance(10)
+            await store.put("said", "renewed", b"5")
+            assert await store.put_new("said", "older", b"6") == b"2"
+            await store.put_new("said", "new", b"7")
+            assert await store.forget("said", START) == 0
+            assert await store.forget("said", START + 10) == 2
+            assert await store.entries("said") == {"new": b"7", "renewed": b"5"}
+            assert await store.entries("keys") == {"old": b"4"}
+            assert await store.forget("none", START + 10) == 0
 
     async def test_the_first_of_many_is_kept(self, opening: Opening) -> None:
         async with opening() as store, opening() as other:

@@ -389,6 +389,9 @@ class CommitsContract(OpensStores):
             await store.commit(commit_on(await store.load(row.thread), record=done))
             assert await store.records(row.thread) == [failed, done]
             assert await store.records(row.thread, limit=1) == [failed]
+            assert await store.records(row.thread, 1) == [done]
+            assert await store.records(row.thread, after=1, limit=0) == []
+            assert await store.records(row.thread, after=2) == []
 
 
 def _empty(thread: str) -> Snapshot:

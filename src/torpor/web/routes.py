@@ -83,7 +83,9 @@ ROUTES = (
     ),
     Endpoint(
         "records", "GET", "/threads/{thread}/records", "The records of its slices, oldest first.",
-        gives={200: Records}, parameters=(_LIMIT,), problems=(400, 404),
+        gives={200: Records},
+        parameters=(Parameter("after", "query", "Leave out so many of the oldest.", "integer"), _LIMIT),
+        problems=(400, 404),
     ),
     Endpoint(
         "ticket", "POST", "/tickets", "A single-use ticket for the events of one thread, for 60 seconds.",

@@ -160,9 +160,11 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Records(msgspec.Struct, frozen=True):
-    """The records of a thread's slices, oldest first."""
+    """A page of the records of a thread's slices, oldest first. ``after`` asks for the next page."""
 
     records: list[SliceRecord]
+    after: int
+    more: bool
 
 
 class Done(msgspec.Struct, frozen=True):

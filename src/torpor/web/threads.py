@@ -1,14 +1,11 @@
 """The API over threads: start, speak, read, ask, command. Each request is one call of ``Threads``."""
 
-import hashlib
-
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from torpor.core.errors import Refused
 from torpor.core.messages import By
-from torpor.runtime.threads import Contradicts, Threads
+from torpor.runtime.threads import Threads
 from torpor.web.access import verified
 from torpor.web.bodies import value
 from torpor.web.problems import Problem, answer
@@ -44,37 +41,20 @@ class ThreadWeb:
 
     async def start(self, request: Request) -> Response:
         wanted = await value(request, NewThread, self._body_limit)
-        key = _key(request)
-        id, repeat = await self._reserve(wanted, key) if key else (wanted.thread, False)
-        row, receipt = await self._threads.start(
+        begun = await self._threads.start(
             wanted.agent,
             wanted.to_parts(),
-            thread=id,
+            thread=wanted.thread,
             owner=_short("owner", wanted.owner),
             user_id=_short("user_id", wanted.user_id),
             context=wanted.context_text(),
             tier=wanted.tier,
             by=_by(request),
-            key=key,
+            key=_key(request),
             known_only=bool(self._threads.roster.names),
         )
-        if repeat:
-            row = await self._threads.row(row.thread)
-            receipt = msgspec.structs.replace(receipt, repeat=True) if receipt else None
-        headers = {"Location": f"/threads/{row.thread}"}
-        return answer(200 if repeat else 201, view(row, Started, receipt=receipt), headers)
-
-    async def _reserve(self, wanted: NewThread, key: str) -> tuple[str, bool]:
-        """The id of the thread that this key starts, and whether there is one already."""
-        threads = self._threads
-        body = hashlib.sha256(msgspec.json.encode(wanted, order="deterministic")).hexdigest()
-        mine = msgspec.msgpack.encode((wanted.thread or threads.ids.thread(), body))
-        id, first = msgspec.msgpack.decode(
-            await threads.side.put_new("starts", key, mine), type=tuple[str, str]
-        )
-        if first != body:
-            raise Contradicts(f"The idempotency key {key!r} was used before with another body.")
-        return id, await threads.store.row(id) is not None
+        headers = {"Location": f"/threads/{begun.row.thread}"}
+        return answer(200 if begun.repeat else 201, view(begun.row, Started, receipt=begun.receipt), headers)
 
     async def find(self, request: Request) -> Response:
         given = request.query_params
@@ -113,8 +93,11 @@ class ThreadWeb:
     async def records(self, request: Request) -> Response:
         id = _id(request)
         await self._threads.row(id)
+        after = _number(request, "after", 0, 1 << 53)
         limit = _number(request, "limit", LARGEST_PAGE, LARGEST_PAGE, least=1)
-        return answer(200, Records(await self._threads.store.records(id, limit)))
+        found = await self._threads.store.records(id, after, limit + 1)
+        kept = found[:limit]
+        return answer(200, Records(kept, after + len(kept), len(found) > limit))
 
     async def stop(self, request: Request) -> Response:
         await self._threads.stop(_id(request), _by(request))
