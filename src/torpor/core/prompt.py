@@ -143,11 +143,11 @@ class Projection:
         shown = [(position, message) for position, message in self._later if position <= upto]
         self._later = [(position, message) for position, message in self._later if position > upto]
         results = self._results(shown)
+        if any(isinstance(message, Noted) for _, message in shown):
+            self._fix(NoticeItem(ASIDE))
         for position, message in shown:
             if not isinstance(message, Noted) and results.get(_call_of(message)) is not message:
                 self._fix(self._item(position, message))
-        if any(isinstance(message, Noted) for _, message in shown):
-            self._fix(NoticeItem(ASIDE))
         if not self.items or isinstance(self.items[-1], TurnItem):
             self._fix(NoticeItem(GO_ON))
 

@@ -39,6 +39,8 @@ class SliceRecord(Stored, frozen=True):
     product: str = ""
     usage: Usage | None = None
     request_hash: str = ""
+    definition: str = ""
+    """Hash of the agent as it was: its instructions, model, settings and tools."""
     provider_ids: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     """Waits it opened: ids of calls."""

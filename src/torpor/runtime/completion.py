@@ -28,6 +28,7 @@ async def ask(slice: Slice) -> Completion:
     slice.record |= {
         "ordinal": attempt.ordinal,
         "request_hash": question.hash,
+        "definition": await kit.definitions.keep(kit.roster.outfit(step.definition)),
         "model": slice.member.model.name,
         "model_from": kit.clock.now(),
     }
@@ -88,7 +89,7 @@ async def _stream(slice: Slice, question: Request, attempt: Attempt, gathering: 
 
 def _question(slice: Slice) -> Request:
     outfit = slice.kit.roster.outfit(slice.step.definition)
-    projection = slice.projection = slice.warm.projection.fork()
+    projection = slice.projection = slice.warm.whole()
     for message in slice.step.messages:
         projection.add(message)
     projection.show()

@@ -5,7 +5,6 @@ time. Switch it off with a limit of 0.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
 
 import msgspec
 
@@ -14,14 +13,37 @@ from torpor.core.prompt import Projection
 from torpor.core.thread import Head
 from torpor.ports import Row, StoredMessage, Version
 
+FOLDED_AT = 256
+"""Undecoded messages that are folded into the projection although nobody has asked for it."""
+
 
 class Warm(msgspec.Struct, frozen=True, eq=False):
-    """A thread as of one version: its head, its projection, and about how many bytes they stand for."""
+    """A thread as of one version: its head, its projection, and about how many bytes they stand for.
+
+    ``later`` are messages that the projection does not hold yet: they are decoded when a model is asked, so
+    that a slice which only absorbs reads the head alone.
+    """
 
     version: Version
     head: Head
     projection: Projection
     size: int
+    later: tuple[StoredMessage, ...] = ()
+
+    def whole(self) -> Projection:
+        """A projection of all messages, to be changed freely."""
+        projection = self.projection.fork()
+        for stored in self.later:
+            projection.add(decode_message(stored.body))
+        return projection
+
+    def grown(self, version: Version, head: Head, messages: tuple[StoredMessage, ...]) -> "Warm":
+        """The thread after messages that no model was asked about."""
+        size = self.size + sum([200 + len(message.body) for message in messages])
+        later = (*self.later, *messages)
+        if len(later) < FOLDED_AT:
+            return Warm(version, head, self.projection, size, later)
+        return Warm(version, head, Warm(version, head, self.projection, size, later).whole(), size)
 
 
 class Hot:
@@ -60,11 +82,7 @@ class Hot:
         self._size = 0
 
 
-def warm_up(row: Row, history: Iterable[StoredMessage]) -> Warm:
-    """Decode a thread from its row and whole history."""
-    projection = Projection()
-    size = len(row.head)
-    for stored in history:
-        projection.add(decode_message(stored.body))
-        size += len(stored.body)
-    return Warm(row.version, decode_head(row.head, row.shape), projection, size)
+def warm_up(row: Row, history: tuple[StoredMessage, ...]) -> Warm:
+    """A thread from its row and whole history; only the head is decoded."""
+    size = len(row.head) + sum([len(stored.body) for stored in history])
+    return Warm(row.version, decode_head(row.head, row.shape), Projection(), size, history)

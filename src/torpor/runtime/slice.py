@@ -261,14 +261,15 @@ def _ends_rest(signal: AnySignal) -> bool:
 
 def _keep(slice: Slice, version: Version, messages: tuple[StoredMessage, ...]) -> None:
     """Remember the thread as committed, so that its next slice here decodes nothing."""
-    step = slice.step
-    projection = slice.projection
+    step, projection = slice.step, slice.projection
     if projection is None:
-        projection = slice.warm.projection.fork()
-    for message in step.messages[projection.position - slice.warm.head.length :]:
-        projection.add(message)
-    grown = slice.warm.size + sum([200 + len(message.body) for message in messages])
-    slice.kit.hot.put(step.thread, Warm(version, step.head, projection, grown))
+        warm = slice.warm.grown(version, step.head, messages)
+    else:
+        for message in step.messages[projection.position - slice.warm.head.length :]:
+            projection.add(message)
+        grown = slice.warm.size + sum([200 + len(message.body) for message in messages])
+        warm = Warm(version, step.head, projection, grown)
+    slice.kit.hot.put(step.thread, warm)
 
 
 def _record(slice: Slice, yielded: str) -> SliceRecord:

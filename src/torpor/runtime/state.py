@@ -11,6 +11,7 @@ from torpor.core.signals import AnySignal, ClosedSignal, SaidSignal, StoppedSign
 from torpor.core.step import Step
 from torpor.core.turn import Gathering
 from torpor.ports import Clock, Lease, OutboxRow, Row, Side, Snapshot, Store
+from torpor.runtime.definitions import Definitions
 from torpor.runtime.equip import Equipment
 from torpor.runtime.gates import Gates
 from torpor.runtime.hot import Hot, Warm
@@ -39,6 +40,7 @@ class Kit(msgspec.Struct, frozen=True, eq=False):
     live: LocalLive
     equipment: Equipment
     gates: Gates
+    definitions: Definitions
     hot: Hot
     ids: Ids
     dispatch: Dispatch
