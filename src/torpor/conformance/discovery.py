@@ -38,7 +38,7 @@ async def discover(probe: Probe) -> None:
     steady = again.status == 200 and _same(again, answer)
     why = "two fetches, one after the other, gave two manifests"
     probe.ledger.judge("TS-03", steady, why, answer.exchange, again.exchange)
-    await asyncio.to_thread(_shape, probe, answer.exchange)
+    await asyncio.to_thread(judge, probe, answer.exchange)
 
 
 def _object(probe: Probe, answer: Answer) -> dict[str, Any] | None:
@@ -61,8 +61,8 @@ def _same(one: Answer, other: Answer) -> bool:
         return False
 
 
-def _shape(probe: Probe, exchange: Exchange) -> None:
-    """The manifest's members, then its tools."""
+def judge(probe: Probe, exchange: Exchange) -> None:
+    """Judge the manifest's members, then its tools, and keep what the other checks need of it."""
     members = probe.manifest
     defects = [f"'{name}' comes more than once" for name in sorted(repeated(members))]
     name = members.get("name")

@@ -29,7 +29,8 @@ async def quick_twice(probe: Probe) -> None:
             return
         _ack_in_time(probe, asked)
         came = await asked.settled(probe.patience.result)
-        probe.ledger.judge("TS-37", came, "no result came for a call", *asked.shown)
+        if not probe.ledger.judge("TS-37", came, "no result came for a call", *asked.shown):
+            return
         early = bool(asked.callbacks) and asked.callbacks[0].at < asked.acked_at - OVERTAKING
         why = "a callback came before the acknowledgement was complete"
         probe.ledger.judge("TS-22", not early, why, *asked.shown)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,12 +28,12 @@ HOLD = 1.0
 class Callback:
     """One request that came, and how it was answered."""
 
-    def __init__(self, request: web.Request, raw: bytes) -> None:
+    def __init__(self, method: str, target: str, headers: Mapping[str, str], raw: bytes) -> None:
         self.at = time.monotonic()
-        self.method = request.method
-        self.target = request.raw_path
-        self.content_type = request.headers.get("Content-Type", "")
-        self.headers = {name.lower(): value for name, value in request.headers.items()}
+        self.method = method
+        self.target = target
+        self.headers = {name.lower(): value for name, value in headers.items()}
+        self.content_type = self.headers.get("content-type", "")
         self.raw = raw
         self.body: dict[str, Any] = {}
         self.defect = ""
@@ -174,7 +174,7 @@ class StubRuntime:
             self.dropped += 1
             return web.Response(status=413)
         self._bytes += len(raw)
-        callback = Callback(request, raw)
+        callback = Callback(request.method, request.raw_path, request.headers, raw)
         asked = self._by_target.get(callback.target) or self._named(callback)
         if asked is None:
             callback.status = 404

@@ -101,8 +101,8 @@ async def cancelling(trial: Trial) -> None:
             told = await _cancelled(stage, thread, id)
             fine = told is not None and not told.is_error
             ledger.judge("RT-57", fine, "a cancellation was not answered while a server hung", call.exchange)
-            for stub in (one, two, three):
-                sent = await stub.until(lambda stub=stub: stub.at(CANCEL), trial.pace.within)  # type: ignore[misc]
+            stubs = (one, two, three)
+            for stub, sent in zip(stubs, await stage.told(stubs, CANCEL), strict=True):
                 ledger.judge("RT-56", sent, f"server {stub.name!r} was not told of the cancellation")
             ids = [sent.body for sent in one.at(CANCEL)]
             right = ids == [{"thread_id": thread, "tool_call_id": id}]

@@ -46,8 +46,8 @@ async def _told(
     ledger = stage.ledger
     every, alone, repeated, side, kind = CANCELLATIONS if path == CANCEL else CLOSURES
     hanging, failing, fine, _ = stubs
-    for stub in (hanging, failing, fine):
-        sent = await stub.until(lambda stub=stub: stub.at(path), stage.pace.within)  # type: ignore[misc]
+    stubs = (hanging, failing, fine)
+    for stub, sent in zip(stubs, await stage.told(stubs, path), strict=True):
         ledger.judge(every, sent, f"server {stub.name!r} got no {path}")
         ledger.judge(alone, sent, f"server {stub.name!r} got no {path} because another one failed")
         if sent:

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -24,7 +25,7 @@ from torpor.conformance.listening import Asked, stub_runtime
 from torpor.conformance.probe import Call, Patience, Probe
 from torpor.conformance.server_rows import ROWS
 
-Check = Callable[[Probe], Awaitable[None]]
+Check = Callable[[Probe], Coroutine[None, None, None]]
 
 MOST_AT_ONCE = 12
 LONGEST = 300.0
@@ -97,17 +98,28 @@ async def _drive(probe: Probe, options: Options) -> None:
     await roles.learn(probe, options.calls)
     for check, may_judge in ALONE:
         if _wanted(may_judge, options.only):
-            await check(probe)
+            await _finished(probe, check)
+    chosen = [check for check, may_judge in TOGETHER if _wanted(may_judge, options.only)]
+    await _side_by_side([partial(_finished, probe, check) for check in chosen])
+
+
+async def _finished(probe: Probe, check: Check) -> None:
+    """One check; what goes wrong in it is a note, since a server may send what nobody thought of."""
+    try:
+        await check(probe)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are worth having
+        told = f"{type(error).__name__}: {str(error)[:200]}"
+        probe.ledger.notes.append(f"the check {check.__name__!r} could not be finished: {told}")
+
+
+async def _side_by_side(works: Sequence[Callable[[], Awaitable[object]]]) -> None:
     gate = asyncio.Semaphore(MOST_AT_ONCE)
 
-    async def run(check: Check) -> None:
+    async def run(work: Callable[[], Awaitable[object]]) -> None:
         async with gate:
-            await check(probe)
+            await work()
 
-    async with asyncio.TaskGroup() as group:
-        for check, may_judge in TOGETHER:
-            if _wanted(may_judge, options.only):
-                group.create_task(run(check))
+    await asyncio.gather(*map(run, works))
 
 
 def _wanted(may_judge: str, only: frozenset[str]) -> bool:
@@ -116,16 +128,11 @@ def _wanted(may_judge: str, only: frozenset[str]) -> bool:
 
 async def _tidy(probe: Probe) -> None:
     """End what was begun: calls without a result, subscriptions, threads."""
-    threads = {asked.thread: None for asked in probe.stub.asked}
-    left = [asked for asked in probe.stub.asked if not asked.cancelled and _may_live(asked)]
-    gate = asyncio.Semaphore(MOST_AT_ONCE)
-
-    async def end(telling: Awaitable[object]) -> None:
-        async with gate:
-            await telling
-
-    await asyncio.gather(*(end(probe.cancel(asked)) for asked in left))
-    await asyncio.gather(*(end(probe.close(thread)) for thread in threads))
+    asked = probe.stub.asked
+    left = [one for one in asked if not one.cancelled and _may_live(one)]
+    await _side_by_side([partial(probe.cancel, one) for one in left])
+    threads = dict.fromkeys(one.thread for one in asked)
+    await _side_by_side([partial(probe.close, thread) for thread in threads])
 
 
 def _may_live(asked: Asked) -> bool:

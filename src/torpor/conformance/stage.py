@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -103,6 +104,11 @@ class Stage:
         if not came:
             raise TimeoutError(f"a call of {name!r} did not arrive at its tool server")
         return came[0]
+
+    async def told(self, stubs: Sequence[ToolStub], path: str) -> list[bool]:
+        """Whether each stub is asked for a path in time."""
+        waits = (stub.until(partial(stub.at, path), self.pace.within) for stub in stubs)
+        return await asyncio.gather(*waits)
 
     async def results(self, thread: str, call: str = "") -> list[Line]:
         """The results in a history, or those of one call."""
