@@ -12,6 +12,7 @@ from torpor.core.errors import TorporError
 from torpor.ports import Clock, Lease, Ring
 from torpor.queues.bell import NEVER, Bell
 from torpor.queues.ranks import TIER_NAMES, rank
+from torpor.queues.together import Together
 
 T = TypeVar("T")
 
@@ -40,6 +41,14 @@ class SharedFile(Protocol):
         """Run a short reading."""
 
 
+class Wanted(msgspec.Struct, frozen=True):
+    """Who asks for leases, and of which threads."""
+
+    worker: str
+    agents: str | None
+    tiers: int
+
+
 class SqliteQueue:
     """The ``Queue`` port in a SQLite file. ``lease``: seconds for which a thread is leased.
 
@@ -56,6 +65,7 @@ class SqliteQueue:
         self._poll: asyncio.TimerHandle | None = None
         self._seen_version = -1
         self._ending: set[asyncio.Task[None]] = set()
+        self._together = Together(self._take, self._put_back)
 
     async def ring(self, rings: Sequence[Ring]) -> None:
         now = self._now()
@@ -78,42 +88,39 @@ class SqliteQueue:
         tiers: Sequence[str] | None = None,
         limit: int = 1,
     ) -> list[Lease]:
-        wanted = {**_of(agents), "tiers": _mask(tiers), "limit": limit}
-        leases = await self._take(worker, wanted)
+        wanted = Wanted(worker, _marked(agents), _mask(tiers))
+        leases = await self._together.ask(wanted, limit)
         deadline = self._now() + wait
         while not leases and self._now() < deadline:
             self._keep_polling()
             await self._bell.wait(min(deadline, self._next_change()), agents, tiers)
             if self._work_from() <= self._now():
-                leases = await self._take(worker, wanted)
+                leases = await self._together.ask(wanted, limit)
         return leases
 
-    async def _take(self, worker: str, wanted: dict[str, Any]) -> list[Lease]:
-        now, token = self._now(), f"{worker}/{secrets.token_urlsafe(9)}"
+    async def _take(self, wanted: Wanted, limit: int) -> list[Lease]:
+        now, token = self._now(), f"{wanted.worker}/{secrets.token_urlsafe(9)}"
         until = now + self._seconds
+        given = {"mark": MARK, "agents": wanted.agents, "tiers": wanted.tiers, "limit": limit}
         sql = self._sql
 
         def write(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
             connection.execute(sql["promote"], {"now": now})
-            rows = connection.execute(sql["ready"], wanted).fetchall()
+            rows = connection.execute(sql["ready"], given).fetchall()
             connection.executemany(sql["take"], [(until, token, row[6], row[0]) for row in rows])
             return rows
 
-        try:
-            rows = await self._database.write(write)
-        except asyncio.CancelledError:
-            self._put_back(token)
-            raise
         return [
             Lease(thread, token, until, ring_at, start_by, TIER_NAMES[tier], owner, agent, attempt)
-            for thread, ring_at, start_by, tier, owner, agent, attempt in rows
+            for thread, ring_at, start_by, tier, owner, agent, attempt in await self._database.write(write)
         ]
 
-    def _put_back(self, token: str) -> None:
-        """Nobody got to know what was leased under this token."""
+    def _put_back(self, leases: Sequence[Lease]) -> None:
+        """Nobody got to know that these were leased."""
+        rows = [(lease.thread, lease.token) for lease in leases]
 
         def write(connection: sqlite3.Connection) -> None:
-            connection.execute(self._sql["put_back"], {"token": token})
+            connection.executemany(self._sql["put_back"], rows)
 
         task = asyncio.get_running_loop().create_task(self._database.write(write))
         self._ending.add(task)
@@ -175,7 +182,7 @@ class SqliteQueue:
         return int(found[0])
 
     async def next_at(self, agents: Sequence[str] | None = None) -> float:
-        given = _of(agents)
+        given = {"mark": MARK, "agents": _marked(agents)}
         found = self._database.read(
             lambda connection: connection.execute(self._sql["next_at"], given).fetchone()
         )
@@ -231,9 +238,9 @@ class SqliteQueue:
         return self._database.read(look)
 
 
-def _of(agents: Sequence[str] | None) -> dict[str, Any]:
-    """What the statements take for a choice of agents: their names between marks."""
-    return {"mark": MARK, "agents": None if agents is None else MARK + MARK.join(agents) + MARK}
+def _marked(agents: Sequence[str] | None) -> str | None:
+    """The names of a choice of agents between marks, as the statements take them."""
+    return None if agents is None else MARK + MARK.join(agents) + MARK
 
 
 def _mask(tiers: Sequence[str] | None) -> int:

@@ -28,7 +28,7 @@ ORDER BY tier, start_by LIMIT :limit
 UPDATE rings SET ready = 0, ready_at = ?, token = ?, attempt = ?, rung = 0, cut = 0 WHERE thread = ?
 
 -- name: put_back
-UPDATE rings SET ready = 1, ready_at = ring_at, token = '', rung = 1 WHERE token = :token
+UPDATE rings SET ready = 1, ready_at = ring_at, token = '', rung = 1 WHERE thread = ? AND token = ?
 
 -- name: held
 SELECT ready_at, cut FROM rings WHERE thread = ? AND token = ?
