@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import uvicorn
 from starlette.applications import Starlette
 
+from torpor.connections import Connection
 from torpor.core.errors import Refused
 
 GOODBYE = 5
@@ -78,6 +79,7 @@ def split(listen: str) -> tuple[str, int]:
 def _config(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -9,6 +9,8 @@ from typing import Any
 
 import uvicorn
 
+from torpor.connections import Connection
+
 LONGEST_GOODBYE = 5
 
 
@@ -73,6 +75,8 @@ async def serving(app: Any, listener: socket.socket) -> AsyncIterator[_Server]:
     """Serve `app` on `listener` while the block runs."""
     config = uvicorn.Config(
         app,
+        http=Connection,
+        ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
