@@ -156,6 +156,20 @@ async def test_a_cut_during_the_commit_harms_neither_the_commit_nor_the_slot() -
     assert [(turn.cut, text_of(turn.parts)) for turn in turns] == [(False, "All of it."), (False, "Yes?")]
 
 
+async def test_a_repeated_interrupt_does_not_cut_the_answer_to_itself() -> None:
+    cut = Cut(Paused([say("All of it.")], 1))
+    async with cut.running() as (parts, _):
+        wait = [Text("Wait.")]
+        await parts.threads.say("t", wait, mode="interrupt", key="k")
+        await asyncio.wait_for(cut.model.waits.wait(), SOON)
+        assert (await parts.threads.say("t", wait, mode="interrupt", key="k")).repeat
+        await cut.tick()
+        cut.model.go.set()
+        messages = await cut.settled(parts)
+    turns = [message for message in messages if isinstance(message, Turn)]
+    assert [(turn.cut, text_of(turn.parts)) for turn in turns] == [(False, "All of it.")]
+
+
 @pytest.mark.slow
 async def test_a_cut_crosses_processes(tmp_path: Path) -> None:
     """Another process, on the same file, stops what runs here: the worker hears of it within its tick."""

@@ -192,35 +192,10 @@ async def test_the_same_key_counts_once_and_other_words_are_refused() -> None:
         assert said == ["go", "again", "the end"]
 
 
-async def test_a_repeated_interrupt_does_not_cut_the_answer_to_itself() -> None:
-    release = asyncio.Event()
-    script: Script = [stall("one"), [say("two"), *stall(until=release)]]
-    async with running(script) as runtime:
-        thread = await runtime.start("worker", "go")
-        await _asking(thread, 1)
-        await thread.send("no, this", "interrupt", key="k")
-        await _asking(thread, 2)
-        assert (await thread.send("no, this", "interrupt", key="k")).repeat
-        await asyncio.sleep(0.6)  # two looks of the worker: a cut would have come
-        release.set()
-        assert (await thread.reply(SOON)).text == "two"
-        turns = [message for message in await thread.history() if isinstance(message, Turn)]
-        assert [turn.cut for turn in turns] == [True, False]
-
-
 async def _noted(thread: Thread, kind: str) -> None:
     """Wait until the history has such a note."""
     async with asyncio.timeout(SOON):
         while all(type(getattr(m, "note", None)).__name__ != kind for m in await thread.history()):
-            await asyncio.sleep(0.005)
-
-
-async def _asking(thread: Thread, number: int) -> None:
-    """Wait until the model has been asked so often."""
-    model = thread._threads.roster.need("worker").model
-    assert isinstance(model, ScriptedModel)
-    async with asyncio.timeout(SOON):
-        while len(model.requests) < number:
             await asyncio.sleep(0.005)
 
 
