@@ -105,32 +105,37 @@ class Played:
         self._numbers += 1
         return f"{kind}/{self._numbers}"
 
+    @property
+    def coming(self) -> float:
+        """When the next slice will be, and when its signals come."""
+        return self.now + 1.0
+
     def text(self, text: str = "hello", mode: str = "steer", **fields: Any) -> SaidSignal:
         """A person's words."""
         parts = fields.pop("parts", (Text(text),))
-        return SaidSignal(THREAD, self._id("said"), self.now, parts=parts, mode=mode, **fields)
+        return SaidSignal(THREAD, self._id("said"), self.coming, parts=parts, mode=mode, **fields)
 
     def result(self, call: str, text: str = "done", **fields: Any) -> Finished:
         """A tool's result."""
         parts = fields.pop("parts", (Text(text),))
         by = fields.pop("by", By("runtime"))
-        return Finished(THREAD, self._id(f"{call}/result"), self.now, by, call=call, parts=parts, **fields)
+        return Finished(THREAD, self._id(f"{call}/result"), self.coming, by, call=call, parts=parts, **fields)
 
     def event(self, call: str, text: str = "news", **fields: Any) -> HappenedSignal:
         """An event of a subscription."""
-        return HappenedSignal(THREAD, self._id("event"), self.now, call=call, parts=(Text(text),), **fields)
+        return HappenedSignal(THREAD, self._id("event"), self.coming, call=call, parts=(Text(text),), **fields)
 
     def stop(self) -> StoppedSignal:
         """A person stops it."""
-        return StoppedSignal(THREAD, self._id("stop"), self.now)
+        return StoppedSignal(THREAD, self._id("stop"), self.coming)
 
     def close(self) -> ClosedSignal:
         """The end for good."""
-        return ClosedSignal(THREAD, self._id("close"), self.now)
+        return ClosedSignal(THREAD, self._id("close"), self.coming)
 
     def nudge(self) -> Nudged:
         """A person asks it to go on."""
-        return Nudged(THREAD, self._id("nudge"), self.now)
+        return Nudged(THREAD, self._id("nudge"), self.coming)
 
     def timer(self, call: str, what: str = "sleep") -> Due:
         """A timer that the thread has set for a call."""

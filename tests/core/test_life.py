@@ -255,9 +255,9 @@ def test_inputs_set_aside_are_shown_as_one_constant_line() -> None:
     assert played.why == "parked"
     assert not played.head.owes
     played.absorb(played.text("again"))
-    assert played.shown() == ["again", ASIDE]
+    assert played.shown() == [ASIDE, "again"]
     played.reply("fine")
-    assert [type(item) for item in played.requests[-1].items] == [InputItem, TurnItem, InputItem, NoticeItem]
+    assert [type(item) for item in played.requests[-1].items] == [InputItem, TurnItem, NoticeItem, InputItem]
     assert [said.parts for said in played.all(Said)][1] == (Text("poison"),)
 
 
@@ -296,7 +296,7 @@ def test_what_is_set_aside_twice_is_still_one_line() -> None:
     played.park(played.text("poison"), aside=True)
     played.park(played.text("poison"), aside=True)
     played.absorb(played.text("again"))
-    assert played.shown() == ["again", ASIDE]
+    assert played.shown() == [ASIDE, "again"]
 
 
 def test_what_was_answered_before_is_not_set_aside() -> None:
@@ -322,7 +322,7 @@ def test_words_queued_at_a_parked_thread_are_said_at_once() -> None:
     played.park(played.text("poison"), aside=True)
     played.absorb(played.text("hello", "queue"))
     assert played.why == "complete"
-    assert played.shown() == ["hello", ASIDE]
+    assert played.shown() == [ASIDE, "hello"]
 
 
 # ------------------------------------------------------- given-up calls

@@ -3,9 +3,11 @@
 import pytest
 
 from tests.core.playing import SERVER, THREAD, Played, call
+from torpor.core.absorb import absorb
 from torpor.core.effects import Cancel
 from torpor.core.messages import By, Detached, Image, Late, Queued, Result, Resumed, Said, Text
 from torpor.core.signals import SaidSignal
+from torpor.core.step import Step
 
 RUNNING = "Still running. Its result will come as an event."
 INTERRUPTED = "Interrupted: the person asked for something else."
@@ -308,3 +310,15 @@ def test_images_alone_are_words_too() -> None:
     played.reply("a picture")
     [item] = played.requests[-1].items
     assert getattr(item, "parts", None) == (image,)
+
+
+def test_words_bear_the_instant_they_came_however_late_they_are_absorbed() -> None:
+    """A slice that failed is tried again later: the model is then asked the same, to the byte."""
+    sleeping = Played()
+    sleeping.absorb(sleeping.text("go"))
+    sleeping.reply(call("sleep", '{"seconds": 60}'))
+    words = sleeping.text("hello")
+    soon, late = (Step(THREAD, sleeping.head, at, sleeping.definition) for at in (2_000.0, 9_000.0))
+    absorb(soon, [words])
+    absorb(late, [words])
+    assert soon.messages == late.messages

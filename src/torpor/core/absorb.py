@@ -42,6 +42,7 @@ def absorb(step: Step, signals: Iterable[AnySignal]) -> None:
     batch = _ordered(signals)
     step.arrived = frozenset([signal.call for signal in batch if isinstance(signal, Finished)])
     for signal in batch:
+        step.moment = min(step.now, max(signal.at, signal.due))
         step.outcomes[signal.id] = "closed" if step.head.state == "closed" else _absorb(step, signal)
     if step.definition.wake == "each" and any(wait.kind == "call" for wait in step.settled):
         detach_active(step, "each")
@@ -94,7 +95,7 @@ def _finished(step: Step, signal: Finished) -> str:
         return _late(step, signal, call)
     step.settle(
         Result(
-            at=step.now,
+            at=step.moment,
             call=signal.call,
             parts=signal.parts,
             is_error=signal.is_error,
@@ -129,7 +130,7 @@ def _happened(step: Step, signal: HappenedSignal) -> str:
         return "no such subscription"
     step.add(
         Happened(
-            at=step.now,
+            at=step.moment,
             call=signal.call,
             name=source.name,
             arguments=source.arguments,
@@ -180,7 +181,7 @@ def _said(step: Step, signal: SaidSignal) -> str:
 def say(step: Step, parts: tuple[Part, ...], signal: str, by: By, mode: str, sent_at: float = 0.0) -> None:
     """Add a person's words to the history; they end passive waits."""
     wake(step, "a person's words")
-    step.add(Said(step.now, parts, signal, by, mode, sent_at, step.trace))
+    step.add(Said(step.moment, parts, signal, by, mode, sent_at, step.trace))
 
 
 def say_queued(step: Step) -> None:
@@ -192,7 +193,7 @@ def say_queued(step: Step) -> None:
 def wake(step: Step, by: str) -> None:
     """Settle the sleeps that news has ended; nothing else may be pending."""
     for id, call in in_order(step.head.pending):
-        step.settle_here(id, "woken", woken(call, step.now, by), is_error=False)
+        step.settle_here(id, "woken", woken(call, step.moment, by), is_error=False)
 
 
 def _due(step: Step, signal: Due) -> str:

@@ -85,6 +85,7 @@ def answer(step: Step, raw: Sequence[RawPart], stop: Stop, asked: Asked) -> list
 
     A turn that answers no more than an earlier one did is recorded as paid, and what it says is dropped.
     """
+    step.moment = step.now
     if asked.upto <= step.head.answered:
         step.add(_turn(step, (), stop, asked, end=not step.head.exchange.open))
         return []
@@ -126,6 +127,7 @@ def _decided(step: Step, call: str, decision: Decision) -> None:
 
 def answer_cut(step: Step, raw: Sequence[RawPart], asked: Asked) -> None:
     """Append a turn that a person cut short; none of its calls is sent."""
+    step.moment = step.now
     parts: list[TurnPart] = []
     for part in raw:
         index = sum(isinstance(earlier, Call) for earlier in parts)

@@ -9,7 +9,7 @@ from torpor.core.thread import OpenCall
 
 def note(step: Step, fact: Note) -> None:
     """Append a fact of the thread's life."""
-    step.add(Noted(step.now, fact, step.trace))
+    step.add(Noted(step.moment, fact, step.trace))
 
 
 def in_order(calls: dict[str, OpenCall]) -> list[tuple[str, OpenCall]]:

@@ -30,6 +30,7 @@ class Step:
         "effects",
         "head",
         "messages",
+        "moment",
         "now",
         "opened",
         "outcomes",
@@ -44,6 +45,8 @@ class Step:
         self.thread = thread
         self.head = head
         self.now = now
+        self.moment = now
+        """When what is being recorded came: the same however often its slice is tried."""
         self.definition = definition
         self.trace = trace
         self.messages: list[Message] = []
@@ -104,7 +107,7 @@ class Step:
 
     def settle_here(self, id: str, cause: str, text: str, *, is_error: bool = True) -> None:
         """Settle a call with words of the runtime's own."""
-        self.settle(Result(self.now, id, (Text(text),), is_error=is_error, cause=cause, trace=self.trace))
+        self.settle(Result(self.moment, id, (Text(text),), is_error=is_error, cause=cause, trace=self.trace))
 
     def give_up(self, id: str, call: OpenCall) -> None:
         """Tell whoever works on a call that it is no longer wanted."""

@@ -185,15 +185,18 @@ class Dispatcher:
         waits = places.locked()
         if not await self._place(row, effect, places):
             return
+        result = None
         try:
             if waits and not await self._still_held(row, effect):
                 return
             if effect.server:
                 await self._send(row, effect, attempt)
             else:
-                await self._run(row, effect, attempt)
+                result = await self._run(row, effect, attempt)
         finally:
             places.release()
+        if result is not None:  # its place is free already: writing waits for the store, not for functions
+            await self._finish(row, effect, result)
 
     async def _place(self, row: Row, effect: Invoke, places: asyncio.Semaphore) -> bool:
         """Wait for a place. If this process goes down meanwhile, the effect goes back: it was never begun."""
@@ -209,19 +212,18 @@ class Dispatcher:
         until = await self._store.now() + self._claim
         return bool(await self._store.claim(row.thread, [effect.id], until))
 
-    async def _run(self, row: Row, effect: Invoke, attempt: int) -> None:
+    async def _run(self, row: Row, effect: Invoke, attempt: int) -> FunctionResult | None:
         member = self._roster.get(row.agent)
         function = member.functions.get(effect.name) if member else None
         if function is None:
             await self._store.release(row.thread, [effect.id], await self._store.now() + self._claim)
-            return
+            return None
         context = CallContext(row.thread, effect.call, row.agent, row.user_id, row.context, attempt)
         try:
-            result = await function.run(context, msgspec.json.decode(effect.arguments))
+            return await function.run(context, msgspec.json.decode(effect.arguments))
         except asyncio.CancelledError:
             await self._give_back(row, effect)
             raise
-        await self._finish(row, effect, result)
 
     async def _give_back(self, row: Row, effect: Invoke) -> None:
         """This process is going down or the call was given up: another run may start at once, if any may."""

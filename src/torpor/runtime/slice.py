@@ -90,8 +90,10 @@ async def _run(slice: Slice) -> Outcome:
     for batch in _batches(slice.snapshot.signals):
         absorb(step, batch)
     planned = plan(step.head, definition.limits)
-    if isinstance(planned, Complete) and any(is_urgent(signal) for signal in slice.snapshot.signals):
-        # What a person wants ended, or begun anew, is so before the model is asked, however that goes.
+    signals, more = slice.snapshot.signals, slice.snapshot.more
+    if isinstance(planned, Complete) and (more or any(is_urgent(signal) for signal in signals)):
+        # All that has come is shown at once. And what a person wants ended, or begun anew, is so before the
+        # model is asked, however that goes.
         return await _commit(slice, "")
     if isinstance(planned, Complete):
         return await _complete(slice)
