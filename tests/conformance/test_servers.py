@@ -100,6 +100,14 @@ async def test_a_broken_row_shows_the_exchange_without_the_credential() -> None:
     assert TOKEN not in str(finding)
 
 
+async def test_a_credential_that_is_said_back_is_not_shown() -> None:
+    server, rows = BROKEN["Blabs"]
+    finding = (await check(server(), rows)).of("TS-44")
+    assert finding.verdict == "broken"
+    assert "[credential]" in str(finding.exchanges)
+    assert TOKEN not in str(finding)
+
+
 async def test_the_milder_half_of_a_rule_is_not_a_must() -> None:
     server, rows = BROKEN["Chatty"]
     report = await check(server(), rows)

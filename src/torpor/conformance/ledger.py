@@ -90,9 +90,13 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 class Ledger:
-    """Gathers what checks see. One break is enough; else one sight of it kept; else it stays unseen."""
+    """Gathers what checks see. One break is enough; else one sight of it kept; else it stays unseen.
 
-    def __init__(self) -> None:
+    ``secret`` is hidden in all exchanges.
+    """
+
+    def __init__(self, secret: str = "") -> None:
+        self._secret = secret
         self._seen: dict[str, list[_Seen]] = {}
         self.notes: list[str] = []
 
@@ -102,7 +106,8 @@ class Ledger:
 
     def broken(self, row: str, why: str, *exchanges: Exchange, level: str = "") -> None:
         """The requirement was seen to be broken; ``level`` where only its milder companion was."""
-        self._note(row, _Seen("broken", why, exchanges[-EXCHANGES_SHOWN:], level))
+        shown = tuple(map(self._hidden, exchanges[-EXCHANGES_SHOWN:]))
+        self._note(row, _Seen("broken", why, shown, level))
 
     def unseen(self, row: str, why: str) -> None:
         """It was looked for, and could not be seen."""
@@ -125,6 +130,15 @@ class Ledger:
     def findings(self, rows: Iterable[Row], built: frozenset[str] | None = None) -> tuple[Finding, ...]:
         """The verdicts on rows; ``built``: what a runtime has, None for a tool server."""
         return tuple(self._finding(row, built) for row in rows)
+
+    def _hidden(self, exchange: Exchange) -> Exchange:
+        """The exchange without the credential, which a server may have said back."""
+        if not self._secret:
+            return exchange
+        sent, answered = (
+            text.replace(self._secret, "[credential]") for text in (exchange.sent, exchange.answered)
+        )
+        return Exchange(sent, answered)
 
     def _note(self, row: str, seen: _Seen) -> None:
         self._seen.setdefault(row, []).append(seen)

@@ -69,7 +69,7 @@ async def check_server(url: str, options: Options = USUAL) -> Report:
     ``Refused`` for a URL, a row or an address to listen on that cannot be used.
     """
     rows = chosen_rows(ROWS, options.only)
-    ledger = Ledger()
+    ledger = Ledger(options.token or "")
     async with (
         stub_runtime(options.listen, options.public_url) as stub,
         Caller(url, token=options.token, within=options.patience.answer) as caller,
