@@ -21,6 +21,9 @@ PREFIX = "TORPOR_"
 CONFIG = "TORPOR_CONFIG"
 """Names the file to read, instead of ``torpor.toml`` in the current folder."""
 
+LARGEST_FILE = 1_000_000
+"""Bytes of a settings file."""
+
 LEVELS = ("debug", "info", "warning", "error")
 LATER = ("postgresql", "postgres")
 
@@ -123,13 +126,24 @@ def _from_file(path: str | Path | None) -> dict[str, Any]:
     if path is None and not file.exists():
         return {}
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
+        values = tomllib.loads(_read(file))
+    except RecursionError:
+        raise Refused(f"{file} is no valid TOML: it is nested too deeply.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Refused(f"{file} is no valid TOML: {error}.") from None
     except OSError as error:
         raise Refused(f"The settings file {file} cannot be read: {error.strerror}.") from None
     _check_known(values, FIELDS, f"{file}: there is no setting")
     return values
+
+
+def _read(file: Path) -> str:
+    """The file's text; also something endless in its place, such as a device, is read only so far."""
+    with file.open("rb") as opened:
+        body = opened.read(LARGEST_FILE + 1)
+    if len(body) > LARGEST_FILE:
+        raise Refused(f"The settings file {file} has more than {LARGEST_FILE:,} bytes.")
+    return body.decode()
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
