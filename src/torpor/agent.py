@@ -1,16 +1,22 @@
 """What a user defines: an agent, by name, instructions, model, tools, limits and tier."""
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from torpor.core.definition import Limits
 from torpor.core.errors import Refused
 from torpor.core.tiers import TIERS
+from torpor.core.turn import clean
+from torpor.models.names import check
+from torpor.tools.catalog import RESERVED, RapServer
+from torpor.tools.functions import FunctionTool, tool
 
 if TYPE_CHECKING:
     from torpor.ports import Model
-    from torpor.tools.catalog import RapServer
-    from torpor.tools.functions import FunctionTool
 
 WAKES = ("all", "each")
 
@@ -37,35 +43,121 @@ class Agent:
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         _check_name(name)
-        _check_choice("tier", tier, tuple(TIERS))
-        _check_choice("wake", wake, WAKES)
-        _check_limits(limits)
+        try:
+            _check_model(model)
+            _check_choice("tier", tier, tuple(TIERS))
+            _check_choice("wake", wake, WAKES)
+            _check_limits(limits)
+            self.tools = _tools(tools)
+            self.instructions = _instructions(instructions)
+            self.settings = _settings(settings)
+        except Refused as error:
+            raise Refused(f"Agent {name!r}: {error}") from error.__cause__
         self.name = name
         self.model = model
-        self.instructions = instructions
-        self.tools = tuple(tools)
         self.tier = tier
         self.limits = limits
         self.wake = wake
-        self.settings: dict[str, Any] = dict(settings or {})
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
 
 
+def check_agents(agents: object) -> "tuple[Agent, ...]":
+    """Agents as they are given to a runtime. ``Refused`` for anything else, and for two of one name."""
+    if isinstance(agents, str | Agent) or not isinstance(agents, Sequence):
+        raise Refused(f"agents must be a list such as [Agent(...)], not {_shown(agents)}.")
+    for agent in agents:
+        if not isinstance(agent, Agent):
+            raise Refused(f"agents must hold objects of the class Agent, not {_shown(agent)}.")
+    doubles = _doubles([agent.name for agent in agents])
+    if doubles:
+        raise Refused(f"Two agents are named {doubles[0]!r}; each needs a name of its own.")
+    return tuple(agents)
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _doubles(names: Sequence[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
 def _check_name(name: object) -> None:
     fits = isinstance(name, str) and 1 <= len(name) <= 100 and name.isprintable() and name == name.strip()
     if not fits:
-        raise Refused(f"An agent's name is 1 to 100 printable characters, not {name!r}.")
+        raise Refused(f"An agent's name is 1 to 100 printable characters, not {_shown(name)}.")
 
 
-def _check_choice(what: str, value: str, known: tuple[str, ...]) -> None:
+def _check_model(model: object) -> None:
+    if isinstance(model, str):
+        check(model)
+        return
+    named = isinstance(getattr(model, "name", None), str)
+    if isinstance(model, type) or not named or not callable(getattr(model, "stream", None)):
+        raise Refused(
+            f"its model must be a text such as 'openai:gpt-5-mini', or an object with a name and a method "
+            f"stream, such as ScriptedModel([...]), not {_shown(model)}."
+        )
+
+
+def _check_choice(what: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise Refused(f"There is no {what} {value!r}. Known: {', '.join(known)}.")
+        raise Refused(f"There is no {what} {_shown(value)}. Known: {', '.join(known)}.")
 
 
-def _check_limits(limits: Limits) -> None:
+def _check_limits(limits: object) -> None:
+    if not isinstance(limits, Limits):
+        raise Refused(f"limits must be Limits(...), not {_shown(limits)}.")
     for field in limits.__struct_fields__:
         value = getattr(limits, field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise Refused(f"The limit {field} must be a number above 0, not {value!r}.")
+        whole = field != "seconds"
+        kinds = int if whole else int | float
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < math.inf:
+            kind = "whole number" if whole else "finite number"
+            raise Refused(f"The limit {field} must be a {kind} above 0, not {_shown(value)}.")
+
+
+def _tools(given: object) -> "tuple[FunctionTool | RapServer, ...]":
+    if isinstance(given, str | bytes | Mapping | FunctionTool | RapServer) or not isinstance(given, Sequence):
+        raise Refused(f"tools must be a list of functions and tool servers, not {_shown(given)}.")
+    tools = tuple(one if isinstance(one, RapServer) else _function(one) for one in given)
+    names = [one.name for one in tools if isinstance(one, FunctionTool)]
+    for name in names:
+        if name in RESERVED:
+            raise Refused(f"The name {name!r} is reserved for a built-in tool; name the function otherwise.")
+    for name in _doubles(names):
+        raise Refused(f"Two of its functions are named {name!r}; give one of them @tool(name=...).")
+    for url in _doubles([one.url for one in tools if isinstance(one, RapServer)]):
+        raise Refused(f"The tool server {url} is named twice.")
+    return tools
+
+
+def _function(given: object) -> FunctionTool:
+    if isinstance(given, FunctionTool):
+        return given
+    if not callable(given) or isinstance(given, type):
+        raise Refused(f"{_shown(given)} is no tool: give a function, or a server such as RapServer(url).")
+    try:
+        return tool(given)
+    except TypeError as error:
+        raise Refused(f"{error}.") from error
+
+
+def _instructions(given: object) -> str:
+    if not isinstance(given, str):
+        raise Refused(f"instructions must be text, not {_shown(given)}.")
+    return clean(given)
+
+
+def _settings(given: object) -> dict[str, Any]:
+    if not isinstance(given, Mapping | None):
+        raise Refused(f"settings must be a dict such as {{'temperature': 0}}, not {_shown(given)}.")
+    settings = dict(given or {})
+    try:
+        msgspec.json.encode(settings)
+    except (TypeError, ValueError) as error:
+        raise Refused(f"settings must have a JSON form: {error}.") from None
+    return settings

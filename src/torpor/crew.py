@@ -1,5 +1,6 @@
 """Agents joined with their model and tools: what the runtime's roster is made of."""
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from torpor.agent import Agent
@@ -10,8 +11,11 @@ from torpor.models import resolve
 from torpor.ports import Model, Side
 from torpor.runtime.roster import Function
 from torpor.tools.catalog import Catalog, RapServer, assemble
-from torpor.tools.functions import BoundTool, FunctionTool, read_result, tool
+from torpor.tools.functions import BoundTool, read_result
 from torpor.tools.schema import compile_schema
+
+KNOWN = 64
+"""Definitions that an agent keeps, of as many different sets of manifests; the longest unused make room."""
 
 DECIDED_HERE = tuple(
     ToolSpec(
@@ -36,12 +40,12 @@ class Joined:
         self.model: Model = resolve(agent.model) if isinstance(agent.model, str) else agent.model
         self.rap = {server.url: server for server in agent.tools if isinstance(server, RapServer)}
         self.servers = tuple(self.rap)
-        own = [_function(given) for given in agent.tools if not isinstance(given, RapServer)]
+        own = [one for one in agent.tools if not isinstance(one, RapServer)]
         reader = read_result(side)
         self._own = own
         self._reader = reader
         self.functions: Mapping[str, Function] = {one.name: BoundTool(one, side) for one in (*own, reader)}
-        self._known: dict[tuple[tuple[str, bytes], ...], tuple[Definition, tuple[str, ...]]] = {}
+        self._known: OrderedDict[object, tuple[Definition, tuple[str, ...]]] = OrderedDict()
         clashes = self._assembled({}).problems
         if clashes:
             raise Refused(f"Agent {agent.name!r}: {' '.join(clashes)}")
@@ -55,11 +59,15 @@ class Joined:
         return self._at(manifests)[1]
 
     def _at(self, manifests: Mapping[str, bytes]) -> tuple[Definition, tuple[str, ...]]:
-        key = tuple(manifests.items())
+        # Python's own hash: keyed, so that no server can aim at another's, and computed once for each body.
+        key = tuple((url, len(body), hash(body)) for url, body in manifests.items())
         known = self._known.get(key)
         if known is None:
             catalog = self._assembled(manifests)
             known = self._known[key] = (self._defined(catalog), catalog.problems)
+            if len(self._known) > KNOWN:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
         return known
 
     def _assembled(self, manifests: Mapping[str, bytes]) -> Catalog:
@@ -80,11 +88,3 @@ class Joined:
             tools=catalog.tools,
             servers=self.servers,
         )
-
-
-def _function(given: object) -> FunctionTool:
-    if isinstance(given, FunctionTool):
-        return given
-    if not callable(given):
-        raise Refused(f"{given!r} is no tool: give a function, or a server such as RapServer(url).")
-    return tool(given)

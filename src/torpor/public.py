@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from torpor.agent import Agent
+from torpor.agent import Agent, check_agents
 from torpor.core.errors import Refused
 from torpor.core.messages import Message, Part, Text
 from torpor.core.record import SliceRecord
@@ -22,7 +22,7 @@ from torpor.wiring import open_parts
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from torpor.wiring import Parts
+    from torpor.wiring import Address, Parts
 
 Words = str | Sequence[Part]
 
@@ -109,13 +109,12 @@ class Runtime:
         token: str = "",
         **options: Any,
     ) -> None:
-        if workers < 0:
-            raise Refused("workers must be 0 or more.")
+        _check_workers(workers)
         self._listen = listen
         self._workers = workers
         self._stack = AsyncExitStack()
         self._store = store
-        self._agents = agents
+        self._agents = check_agents(agents)
         self._options = {"public_url": public_url, **options}
         self._parts: Parts | None = None
         self._app: Starlette | None = None
@@ -125,6 +124,8 @@ class Runtime:
         """Where it listens; empty: nowhere."""
 
     async def __aenter__(self) -> Self:
+        if self._parts is not None:
+            raise Refused("A runtime is used once; make a new one to open the store again.")
         try:
             self._parts = await self._stack.enter_async_context(
                 open_parts(self._store, self._agents, **self._options)
@@ -135,6 +136,7 @@ class Runtime:
                 await self._stack.enter_async_context(self._parts.working(self._workers))
         except BaseException:
             await self._stack.aclose()
+            self._parts = self._app = None
             raise
         return self
 
@@ -144,23 +146,33 @@ class Runtime:
         await self._stack.aclose()
 
     async def _open_port(self, listen: str) -> None:
-        """Listen where this store's calls already expect their answers, if that port is free; else anew."""
-        from torpor.web.listening import listening
+        """Listen, and let calls name this port unless the store has a lasting address.
 
+        Others that open no port send their calls' answers to the registered address, so one at which nobody
+        of this store answers any more is replaced.
+        """
         parts = self.parts
         known = await parts.address()
-        before = urlsplit(known)
+        self.url = await self._open_at(listen, known)
+        if parts.public_url:
+            await parts.register(parts.public_url, "public")
+        elif not known.is_lasting:
+            parts.here = self.url
+            if known.url != self.url and not (known.url and await parts.is_ours(known.url)):
+                await parts.register(self.url, "runtime")
+
+    async def _open_at(self, listen: str, known: "Address") -> str:
+        """On a free port, that is where a runtime of this store has listened before, if it still is free."""
+        from torpor.web.listening import listening
+
         host, _, port = listen.rpartition(":")
-        self.url = ""
-        if port == "0" and before.port and before.hostname == host.strip("[]"):
+        before = urlsplit(known.url)
+        fits = known.kind == "runtime" and before.port and before.hostname == host.strip("[]")
+        if port == "0" and fits:
             with contextlib.suppress(Refused):
                 again = listening(self.app, f"{host}:{before.port}")
-                self.url = await self._stack.enter_async_context(again)
-        if not self.url:
-            self.url = await self._stack.enter_async_context(listening(self.app, listen))
-        if parts.public_url or not known or port != "0":
-            await parts.register(parts.public_url or self.url)
-        parts.public_url = parts.public_url or self.url
+                return await self._stack.enter_async_context(again)
+        return await self._stack.enter_async_context(listening(self.app, listen))
 
     @property
     def parts(self) -> "Parts":
@@ -215,6 +227,11 @@ class Runtime:
     ) -> list[Row]:
         """Rows of threads by id, from the one after ``after`` on."""
         return await self.parts.store.threads(owner=owner, agent=agent, state=state, after=after, limit=limit)
+
+
+def _check_workers(workers: object) -> None:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+        raise Refused(f"workers must be a whole number, 0 or more, not {workers!r}.")
 
 
 def _parts(words: Words) -> tuple[Part, ...]:

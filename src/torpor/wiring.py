@@ -2,14 +2,18 @@
 
 import asyncio
 import os
+import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from torpor.agent import Agent
+import msgspec
+
+from torpor.agent import Agent, check_agents
 from torpor.clock import SystemClock
 from torpor.core.codec import decode_head
 from torpor.core.effects import Invoke
@@ -33,16 +37,37 @@ from torpor.runtime.threads import Threads
 from torpor.runtime.worker import Worker
 from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import Database, SqliteStore
+from torpor.tools.addresses import host_of, is_loopback
 from torpor.tools.callbacks import Callbacks
 from torpor.tools.catalog import known_manifest, read_manifest
 from torpor.tools.client import HttpTransport
 from torpor.tools.tokens import Keys
+
+if TYPE_CHECKING:
+    from torpor.web.shapes import Health
 
 LEASE_SECONDS = 15.0
 GRACE = 5.0
 """Seconds that slices and functions are given when their process is asked to end."""
 HOT_BYTES = 64 * 1024 * 1024
 ADDRESSES = "addresses"
+PROBE_SECONDS = 1.0
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where tool servers send what comes of calls, and who said so.
+
+    ``kind``: ``public`` for a URL that was given, ``serve`` for a server's own address, ``runtime`` for one
+    that a ``Runtime`` happened to get.
+    """
+
+    url: str = ""
+    kind: str = "serve"
+
+    @property
+    def is_lasting(self) -> bool:
+        """It leads here from elsewhere, and stays: nobody needs another one."""
+        return bool(self.url) and self.kind != "runtime" and not is_loopback(host_of(self.url))
 
 
 class Backend(Store, Side, Protocol):
@@ -71,9 +96,17 @@ class Messenger:
             "callback": callback,
             "user_id": row.user_id,
             "trace": effect.trace or row.trace,
+            "deadline": self._deadline(effect),
         }
         endpoint = await self._parts.endpoint(row, effect.server)
         await self._transport.invoke(effect.server, endpoint, facts, effect.call)
+
+    def _deadline(self, effect: Invoke) -> str:
+        """When the runtime will settle the call by itself; empty: never."""
+        server = self._parts.servers.get(effect.server)
+        if server is None or not server.call_timeout or not effect.at:
+            return ""
+        return datetime.fromtimestamp(effect.at + server.call_timeout, UTC).isoformat(timespec="milliseconds")
 
     async def cancel(self, row: Row, call: str, servers: tuple[str, ...]) -> None:
         """Tell servers that a call is no longer wanted; best effort, side by side."""
@@ -103,8 +136,10 @@ class Parts:
         transport: Transport | None = None,
     ) -> None:
         self.url = url
-        self.agents = tuple(agents)
+        self.agents = check_agents(agents)
         self.public_url = public_url
+        self.here = ""
+        """Where this process itself takes callbacks, if calls from here shall name that."""
         self.clock: Clock = clock or SystemClock()
         self.ids = ids or Ids()
         self.live = LocalLive()
@@ -130,8 +165,8 @@ class Parts:
     async def _join(self) -> None:
         members = [Joined(agent, self.side) for agent in self.agents]
         self.roster = Roster(members)
-        rap = {url: server for member in members for url, server in member.rap.items()}
-        self.transport: Transport = self._transport or HttpTransport(tuple(rap.values()))
+        self.servers = {url: server for member in members for url, server in member.rap.items()}
+        self.transport: Transport = self._transport or HttpTransport(tuple(self.servers.values()))
         self._stack.push_async_callback(self.transport.close)
         self._stack.push_async_callback(_let_go, [member.model for member in members])
         self.keys = await Keys.open(self.side)
@@ -187,20 +222,26 @@ class Parts:
 
     async def callback_url(self, thread: str, call: str) -> str:
         """Where a tool server posts what comes of a call. ``Unavailable`` while no server is registered."""
-        base = self.public_url or await self.address()
+        base = self.public_url or self.here or (await self.address()).url
         if not base:
             raise Unavailable(
                 "No address for callbacks is known: run `torpor serve` on this store once, or set public_url."
             )
-        return f"{base.rstrip('/')}/callbacks/{self.keys.mint(thread, call)}"
+        return f"{base.rstrip('/')}/callbacks/{await self.keys.sign(thread, call)}"
 
-    async def address(self) -> str:
-        """The base URL that a server registered for this store; empty: none did."""
-        return (await self.side.get(ADDRESSES, "public") or b"").decode()
+    async def address(self) -> Address:
+        """The address that is registered for this store's callbacks; without a URL if none is."""
+        return address_of(await self.side.get(ADDRESSES, "public"))
 
-    async def register(self, base: str) -> None:
-        """Make this process' server the store's address for callbacks."""
-        await self.side.put(ADDRESSES, "public", base.encode())
+    async def register(self, url: str, kind: str) -> None:
+        """Make this the store's address for callbacks; see ``Address`` for kinds."""
+        await self.side.put(ADDRESSES, "public", msgspec.json.encode(Address(url, kind)))
+
+    async def is_ours(self, url: str) -> bool:
+        """Whether a server that shares this store answers at a URL."""
+        challenge = secrets.token_urlsafe(24)
+        health = await ask_health(url, challenge)
+        return health is not None and await self.keys.proves(challenge, health.store)
 
     async def endpoint(self, row: Row, server: str) -> str:
         """The URL that takes invocations, by the manifest that the thread has recorded; empty: ask again."""
@@ -241,6 +282,27 @@ def _load_agent(ref: str) -> Agent:
     if not isinstance(found, Agent):
         raise Refused(f"{ref!r} is a {type(found).__name__}, not an Agent.")
     return found
+
+
+def address_of(value: bytes | None) -> Address:
+    """A registered address as it is stored."""
+    return msgspec.json.decode(value, type=Address) if value else Address()
+
+
+async def ask_health(url: str, challenge: str) -> "Health | None":
+    """What a server says of itself; None if none of ours answers within a second."""
+    import aiohttp
+
+    from torpor.web.shapes import Health
+
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PROBE_SECONDS)) as session,
+            session.get(f"{url}/healthz", params={"challenge": challenge}, allow_redirects=False) as response,
+        ):
+            return msgspec.json.decode(await response.content.read(10_000), type=Health)
+    except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError, ValueError):
+        return None
 
 
 async def _let_go(models: Sequence[Model]) -> None:

@@ -37,7 +37,7 @@ def test_the_vocabulary_names_no_kind_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*torpor.__all__, *models.__all__, *server.__all__, *torpor.Agent("a", model="b").__dict__]
+    "name", [*torpor.__all__, *models.__all__, *server.__all__, *torpor.Agent("a", model="openai:b").__dict__]
 )
 def test_a_public_name_is_documented(name: str) -> None:
     assert re.search(rf"\b{name}\b", WORDS), f"{name} is in no page"

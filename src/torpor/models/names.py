@@ -14,12 +14,19 @@ def resolve(name: str) -> Model:
     ``scripted:package.module:name`` is a ``ScriptedModel``, or replies for one, made by a module. Raises
     ``Refused`` for an unknown provider, an SDK that is not installed, or a script that cannot be found.
     """
-    provider, colon, rest = name.partition(":")
-    make = PROVIDERS.get(provider)
-    if make is None or not colon or not rest:
+    check(name)
+    provider, _, rest = name.partition(":")
+    return PROVIDERS[provider](rest)
+
+
+def check(name: str) -> None:
+    """Raise ``Refused`` unless a name has the form of one; imports nothing."""
+    provider, _, rest = name.partition(":")
+    if provider not in PROVIDERS or not rest:
         known = ", ".join(f"{known}:NAME" for known in sorted(PROVIDERS))
         raise Refused(f"{name!r} names no model: write one of {known}")
-    return make(rest)
+    if provider == "scripted" and ":" not in rest:
+        raise Refused(f"{name!r} names no script: write scripted:package.module:name")
 
 
 def _openai(name: str) -> Model:
@@ -37,9 +44,7 @@ def _anthropic(name: str) -> Model:
 def _scripted(name: str) -> Model:
     from torpor.models.scripted import ScriptedModel
 
-    module, colon, attribute = name.rpartition(":")
-    if not colon:
-        raise Refused(f"'scripted:{name}' names no script: write scripted:package.module:name")
+    module, _, attribute = name.rpartition(":")
     value = _attribute(module, attribute)
     return value if hasattr(value, "stream") else ScriptedModel(value, name=f"scripted:{name}")
 
