@@ -33,6 +33,8 @@ async def one_session(trial: Trial) -> None:
             ledger.judge("RT-06", call.target == "/odd/path?x=1", f"it went to {call.target}", call.exchange)
             first = one.requests[0] if one.requests else None
             fetched = first is not None and first.target == MANIFEST and first.at <= call.at
+            known = first is not None and first.headers.get("authorization") == f"Bearer {CREDENTIAL}"
+            ledger.judge("RT-43", known, "the manifest was fetched without the credential")
             ledger.judge("RT-01", fetched, "the manifest was not fetched before the call", call.exchange)
             taken = await endpoint.settle(call, "plain") == 200
             ledger.judge("RT-21", taken, "its callback URL refused a result", call.exchange)
@@ -60,7 +62,10 @@ def _facts(ledger: Ledger, call: Request) -> None:
     body = call.body
     ids = all(isinstance(body.get(name), str) and body[name] for name in ("id", "group_id", "callback_url"))
     ledger.judge("RT-20", ids, "it has no id, group_id or callback_url", call.exchange)
-    ledger.judge("RT-23", not body.get("thread_ancestors"), "a root thread has ancestors", call.exchange)
+    if body.get("thread_ancestors"):
+        ledger.broken("RT-23", "a root thread has ancestors", call.exchange)
+    else:
+        ledger.unseen("RT-23", "a root thread leaves it out; no child thread was made")
     shared = body.get("user_id") in (None, "")
     ledger.judge("RT-30", shared, "user_id was sent, though nobody allowed that", call.exchange)
     try:
