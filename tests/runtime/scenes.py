@@ -159,6 +159,7 @@ SCENES: dict[str, Scene] = {
         lambda: [[call("build", what="x"), call("check", what="y"), call("pay", amount=3)], _recount],
         lambda: [Input(after(1, invoked="build"), finishes("build", "built"))],
         answers={"check": "checked"},
+        unordered=True,
     ),
     "subscription": Scene(
         lambda: [
