@@ -114,6 +114,18 @@ def test_an_exchange_counts_what_it_spends() -> None:
     assert played.head.ordinal == 2
 
 
+@pytest.mark.parametrize(("seconds", "counted"), [(59.0, 2), (60.0, 1)])
+def test_a_nap_is_no_new_exchange_and_a_sleep_is_one(seconds: float, counted: int) -> None:
+    """A model that only ever naps is bounded like one that only ever calls."""
+    played = Played()
+    played.absorb(played.text("go"))
+    [nap] = played.reply(call("sleep", f'{{"seconds": {seconds}}}'))
+    played.now = played.timer(nap).due
+    played.absorb(played.timer(nap))
+    played.reply("slept")
+    assert played.head.exchange.completions == counted
+
+
 def test_the_next_exchange_begins_anew() -> None:
     played = Played()
     played.absorb(played.text())

@@ -52,6 +52,9 @@ ARGUMENTS_KEPT = 2_000
 GIVEN_UP_KEPT = 64
 """Calls that the runtime settled and that may still get their one real result."""
 
+NAP = 60.0
+"""Seconds: a sleep that ends by itself in less does not begin an exchange, so that limits hold for it too."""
+
 LEAVES_OPEN = frozenset({"unknown", "undelivered", "dead", "timeout"})
 """Causes for which the runtime settles a call whose real result, if it comes, is shown as news."""
 
@@ -157,6 +160,8 @@ def _settled(head: Head, position: int, result: Result) -> Head:
     if result.subscription and not call.ended:
         opened = Subscription(call.name, call.arguments, call.server, position, result.at, call.seq)
         subscriptions = {**subscriptions, result.call: opened}
+    if result.cause == "slept" and result.at - call.at < NAP:
+        head = msgspec.structs.replace(head, exchange=msgspec.structs.replace(head.exchange, open=True))
     return _owing(head, position, result.at, pending=pending, detached=detached, subscriptions=subscriptions)
 
 
