@@ -123,7 +123,9 @@ class Played:
 
     def event(self, call: str, text: str = "news", **fields: Any) -> HappenedSignal:
         """An event of a subscription."""
-        return HappenedSignal(THREAD, self._id("event"), self.coming, call=call, parts=(Text(text),), **fields)
+        return HappenedSignal(
+            THREAD, self._id("event"), self.coming, call=call, parts=(Text(text),), **fields
+        )
 
     def stop(self) -> StoppedSignal:
         """A person stops it."""
