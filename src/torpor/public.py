@@ -16,6 +16,7 @@ from torpor.core.messages import Message, Part, Text
 from torpor.core.record import SliceRecord
 from torpor.ports import LiveEvent, Row
 from torpor.runtime.explain import Explanation
+from torpor.runtime.given import context_text, filters
 from torpor.runtime.threads import Entry, Receipt, Reply, Threads
 from torpor.wiring import open_parts
 
@@ -75,7 +76,7 @@ class Thread:
 
     async def records(self, after: int = 0, limit: int = 1_000_000) -> list[SliceRecord]:
         """The records of its slices, oldest first, without the first ``after``."""
-        return await self._threads.store.records(self.id, after, limit)
+        return await self._threads.records(self.id, after, limit)
 
     async def stop(self) -> None:
         """Cut what runs and settle its calls; only words or a nudge let it go on."""
@@ -206,9 +207,14 @@ class Runtime:
     ) -> Thread:
         """Start a thread of an agent, with its first words if there are any."""
         parts = () if text is None else _parts(text)
-        told = msgspec.json.encode(context).decode() if context is not None else ""
         begun = await self.parts.threads.start(
-            agent, parts, thread=thread, owner=owner, user_id=user_id, context=told, tier=tier
+            agent,
+            parts,
+            thread=thread,
+            owner=owner,
+            user_id=user_id,
+            context=context_text(context),
+            tier=tier,
         )
         return Thread(self.parts.threads, begun.row.thread, begun.receipt)
 
@@ -226,7 +232,8 @@ class Runtime:
         limit: int = 100,
     ) -> list[Row]:
         """Rows of threads by id, from the one after ``after`` on."""
-        return await self.parts.store.threads(owner=owner, agent=agent, state=state, after=after, limit=limit)
+        asked = filters(owner=owner, agent=agent, state=state, after=after)
+        return await self.parts.store.threads(**asked, limit=limit)
 
 
 def _check_workers(workers: object) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from torpor.core.messages import By
 from torpor.core.record import SliceRecord
 from torpor.ports import LiveEvent
+from torpor.runtime.given import filters
 from torpor.runtime.threads import Entry, Receipt, Threads
 from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView, look_up, view
 
@@ -42,7 +43,8 @@ class Direct:
     async def find(
         self, *, agent: str | None, owner: str | None, state: str | None, limit: int
     ) -> list[ThreadView]:
-        rows = await self._threads.store.threads(agent=agent, owner=owner, state=state, limit=limit)
+        asked = filters(agent=agent, owner=owner, state=state)
+        rows = await self._threads.store.threads(**asked, limit=limit)
         return [view(row, ThreadView) for row in rows]
 
     async def get(self, thread: str) -> Found:
@@ -52,7 +54,7 @@ class Direct:
         return await self._threads.history(thread, after)
 
     async def records(self, thread: str) -> list[SliceRecord]:
-        return await self._threads.store.records(thread, limit=ALL)
+        return await self._threads.records(thread, limit=ALL)
 
     async def command(self, thread: str, word: str) -> None:
         match word:

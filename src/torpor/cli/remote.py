@@ -1,6 +1,7 @@
 """The desk behind HTTP: the server that registered itself, if it proves to hold the store's token."""
 
 import hmac
+import json
 import secrets
 from collections.abc import AsyncIterator
 from typing import Any, Self, TypeVar
@@ -11,13 +12,14 @@ import msgspec
 from torpor.cli.tokens import read_token
 from torpor.core.errors import Broken, Refused, TorporError, Unavailable
 from torpor.core.record import SliceRecord
+from torpor.core.turn import clean
 from torpor.ports import LiveEvent, Side
+from torpor.runtime.given import idempotency_key, thread_id
 from torpor.runtime.threads import Entry, Receipt
 from torpor.settings import Settings
 from torpor.web.proof import proof
 from torpor.web.shapes import (
     Found,
-    Health,
     Listing,
     NewThread,
     Page,
@@ -27,10 +29,8 @@ from torpor.web.shapes import (
     ThreadView,
     entry_of,
 )
+from torpor.wiring import ADDRESSES, address_of, ask_health
 
-ADDRESSES = "addresses"
-NAMES = ("local", "public")
-PROBE_SECONDS = 1.0
 PAGE = 1_000
 
 T = TypeVar("T")
@@ -39,8 +39,9 @@ T = TypeVar("T")
 async def reach(side: Side, settings: Settings) -> "Remote | None":
     """The server of this store; None if there is no token, or nobody answers who holds it."""
     token = read_token(settings.token_path)
-    addresses = [(await side.get(ADDRESSES, name) or b"").decode() for name in NAMES]
-    for url in dict.fromkeys(filter(None, addresses)):
+    local = (await side.get(ADDRESSES, "local") or b"").decode()
+    public = address_of(await side.get(ADDRESSES, "public")).url
+    for url in dict.fromkeys(filter(None, (local, public))):
         if token and await _answers(url, token):
             return Remote(url, token)
     return None
@@ -49,15 +50,8 @@ async def reach(side: Side, settings: Settings) -> "Remote | None":
 async def _answers(url: str, token: str) -> bool:
     """Whether a server of ours is there. The token goes only to who proves to have it already."""
     challenge = secrets.token_urlsafe(24)
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PROBE_SECONDS)) as session,
-            session.get(f"{url}/healthz", params={"challenge": challenge}, allow_redirects=False) as response,
-        ):
-            health = msgspec.json.decode(await response.content.read(10_000), type=Health)
-    except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError, ValueError):
-        return False
-    return hmac.compare_digest(health.proof.encode(), proof(token, challenge).encode())
+    health = await ask_health(url, challenge)
+    return health is not None and hmac.compare_digest(health.proof.encode(), proof(token, challenge).encode())
 
 
 class Remote:
@@ -83,7 +77,7 @@ class Remote:
         return await self._ask("POST", "/threads", Started, body=_given(wanted))
 
     async def say(self, thread: str, saying: Saying, key: str = "") -> Receipt:
-        headers = {"Idempotency-Key": key or secrets.token_urlsafe(16)}
+        headers = {"Idempotency-Key": idempotency_key(key) or secrets.token_urlsafe(16)}
         path = f"/threads/{_step(thread)}/messages"
         return await self._ask("POST", path, Receipt, body=_given(saying), headers=headers)
 
@@ -91,7 +85,7 @@ class Remote:
         self, *, agent: str | None, owner: str | None, state: str | None, limit: int
     ) -> list[ThreadView]:
         wanted = {"agent": agent, "owner": owner, "state": state, "limit": str(limit)}
-        query = {name: value for name, value in wanted.items() if value is not None}
+        query = {name: clean(value) for name, value in wanted.items() if value is not None}
         return (await self._ask("GET", "/threads", Listing, query=query)).threads
 
     async def get(self, thread: str) -> Found:
@@ -201,12 +195,10 @@ def _item(name: str, body: bytes) -> Entry | LiveEvent:
 
 
 def _given(value: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(value)
+    fields: dict[str, Any] = json.loads(clean(json.dumps(msgspec.to_builtins(value), ensure_ascii=False)))
     return {name: field for name, field in fields.items() if field not in (None, "")}
 
 
 def _step(thread: str) -> str:
     """A thread id as a step of a path; one that cannot be an id is refused before it is sent."""
-    if not thread or not all(c.isascii() and (c.isalnum() or c in "-_") for c in thread):
-        raise Refused("A thread id is 1 to 64 letters, digits, '-' or '_'.")
-    return thread
+    return thread_id(thread)

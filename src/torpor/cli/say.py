@@ -1,11 +1,13 @@
 """``torpor say``: speak to a thread."""
 
+import io
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from torpor.cli.options import Config, Json, Store, ThreadId, run, settings_of
+from torpor.core.turn import clean
 
 if TYPE_CHECKING:
     from torpor.cli.desk import Opened
@@ -65,7 +67,11 @@ async def _say(
 
 def words_of(text: list[str]) -> str:
     """The words given, or those of standard input for a single ``-``."""
-    return sys.stdin.read() if text == ["-"] else " ".join(text)
+    if text == ["-"]:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(errors="replace")
+        return clean(sys.stdin.read())
+    return clean(" ".join(text))
 
 
 def warn_if_alone(there: "Opened", agent: str) -> None:

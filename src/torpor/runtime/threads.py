@@ -7,7 +7,8 @@ import msgspec
 
 from torpor.core.codec import decode_head, decode_message
 from torpor.core.errors import Refused
-from torpor.core.messages import By, Message, Noted, Part, Queued, Said, Text, Turn, Usage, text_of
+from torpor.core.messages import By, Message, Noted, Part, Queued, Said, Turn, Usage, text_of
+from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal, ClosedSignal, Nudged, SaidSignal, StoppedSignal, is_urgent
 from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
@@ -15,12 +16,11 @@ from torpor.core.turn import clean
 from torpor.ports import Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store
 from torpor.runtime.explain import Explanation, explain
 from torpor.runtime.following import Follower
+from torpor.runtime.given import agent_name, idempotency_key, thread_id, title, words
 from torpor.runtime.ids import Ids
 from torpor.runtime.roster import Roster
 
 MODES = ("steer", "queue", "interrupt")
-TEXT_LIMIT = 1_000_000
-"""Characters of one person's message; longer ones are refused to their sender."""
 SAID = "said"
 """Space of what was said under each key, by thread and key."""
 STARTS = "starts"
@@ -105,13 +105,14 @@ class Threads:
 
         ``Contradicts`` if there is one of this id, unless it was started by the same key in the same way.
         """
+        key, parts = idempotency_key(key), words(parts) if parts else ()
         member = self.roster.need(agent) if known_only else self.roster.get(agent)
         chosen = _tier(tier or (member.tier if member else "realtime"))
         now = await self.store.now()
         row = Row(
-            thread=_thread_id(thread or self.ids.thread()), agent=agent, owner=clean(owner),
+            thread=thread_id(thread or self.ids.thread()), agent=agent_name(agent), owner=clean(owner),
             user_id=clean(user_id), context=clean(context), tier=chosen,
-            created=now, updated=now, title=_title(parts), trace=self.ids.hex(32),
+            created=now, updated=now, title=title(parts), trace=self.ids.hex(32),
         )  # fmt: skip
         if key:
             row = await self._reserved(row, parts, key, named=bool(thread))
@@ -139,6 +140,7 @@ class Threads:
         """Speak to a thread; durable when this returns. The same key with the same words counts once."""
         if mode not in MODES:
             raise Refused(f"There is no mode {mode!r}. Modes: {', '.join(MODES)}.")
+        key, parts = idempotency_key(key), words(parts)
         row = await self._open(thread)
         now = await self.store.now()
         signal = self._said(row, parts, mode, by, key, now, tier)
@@ -163,15 +165,20 @@ class Threads:
 
     async def row(self, thread: str) -> Row:
         """A thread's row. ``Refused`` if there is no such thread."""
-        row = await self.store.row(thread)
+        row = await self.store.row(clean(thread))
         if row is None:
-            raise UnknownThread(f"There is no thread {thread!r}.")
+            raise UnknownThread(f"There is no thread {thread!a:.130}.")
         return row
 
     async def history(self, thread: str, after: int = 0, limit: int = 1_000_000) -> list[Entry]:
         """Committed messages after a position."""
         await self.row(thread)
         return await self._read(thread, after, limit)
+
+    async def records(self, thread: str, after: int = 0, limit: int = 1_000_000) -> list[SliceRecord]:
+        """The records of its slices, oldest first, without the first ``after``."""
+        await self.row(thread)
+        return await self.store.records(thread, after, limit)
 
     async def explain(self, thread: str) -> Explanation:
         """What a thread waits for, and since when."""
@@ -186,6 +193,7 @@ class Threads:
 
         ``Refused`` if the thread is parked, stopped or closed; ``TimeoutError`` says what it waits for.
         """
+        await self.row(thread)
         signal = to.signal if to else await self._last_words(thread)
         async with Follower(self.live, self.clock, thread) as news:
             search = _Search(signal)
@@ -261,10 +269,8 @@ class Threads:
     def _said(
         self, row: Row, parts: Sequence[Part], mode: str, by: By, key: str, now: float, tier: str = ""
     ) -> SaidSignal:
-        kept = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in parts)
-        _check_words(kept)
         id = f"said/{key or self.ids.text(16)}"
-        return SaidSignal(row.thread, id, now, by, tier=tier, parts=kept, mode=mode)
+        return SaidSignal(row.thread, id, now, by, tier=tier, parts=tuple(parts), mode=mode)
 
     async def _reserved(self, row: Row, parts: Sequence[Part], key: str, *, named: bool) -> Row:
         """The row as this key started it first: its id, and the trace by which it is known again."""
@@ -346,20 +352,3 @@ def _tier(name: str) -> str:
     if name not in TIERS:
         raise Refused(f"There is no tier {name!r}. Tiers: {', '.join(TIERS)}.")
     return name
-
-
-def _thread_id(id: str) -> str:
-    if not 1 <= len(id) <= 64 or not id.isascii() or not all(c.isalnum() or c in "-_" for c in id):
-        raise Refused("A thread id is 1 to 64 letters, digits, '-' or '_'.")
-    return id
-
-
-def _title(parts: Sequence[Part]) -> str:
-    return clean(" ".join(text_of(tuple(parts)).split())[:80])
-
-
-def _check_words(parts: tuple[Part, ...]) -> None:
-    if not parts or (all(isinstance(part, Text) for part in parts) and not text_of(parts).strip()):
-        raise Refused("There is nothing in this message: give some text, an image or a file.")
-    if len(text_of(parts)) > TEXT_LIMIT:
-        raise Refused(f"The text has more than {TEXT_LIMIT} characters; send a part of it, or a file.")

@@ -12,6 +12,7 @@ from torpor.core.record import SliceRecord
 from torpor.core.signals import SaidSignal
 from torpor.ports import Row
 from torpor.runtime.explain import Explanation, Waiting
+from torpor.runtime.given import context_text
 from torpor.runtime.threads import Entry, Receipt, Threads
 
 CONTEXT_LIMIT = 100_000
@@ -73,7 +74,7 @@ class NewThread(Words, frozen=True, kw_only=True):
 
     def context_text(self) -> str:
         """The context as it is stored."""
-        text = "" if self.context is None else msgspec.json.encode(self.context).decode()
+        text = context_text(self.context)
         if len(text) > CONTEXT_LIMIT:
             raise Refused(f"The context has more than {CONTEXT_LIMIT} characters.")
         return text
@@ -175,11 +176,15 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """The server answers. ``proof`` answers a challenge, so that clients know whom they talk to."""
+    """The server answers. ``proof`` answers a challenge with the token, ``store`` with the store's keys.
+
+    So clients know whom they talk to, and processes whether they share a store.
+    """
 
     status: str
     version: str
     proof: str = ""
+    store: str = ""
 
 
 V = TypeVar("V", bound=ThreadView)
