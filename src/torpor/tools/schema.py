@@ -5,6 +5,7 @@ a stranger's included: no reference is ever fetched, and every answer is bounded
 """
 
 import inspect
+import math
 import re
 import types
 import typing
@@ -14,6 +15,8 @@ from typing import Annotated, Any
 
 import jsonschema_rs
 import msgspec
+
+from torpor.tools.effort import Effort
 
 MOST_VIOLATIONS = 10
 LONGEST_VIOLATION = 300
@@ -76,6 +79,8 @@ def check_schema(schema: object) -> list[str]:
     """Say what is wrong with a tool's input schema; an empty list means nothing is."""
     if not isinstance(schema, dict):
         return ["an input schema is a JSON object"]
+    if not Effort(schema).is_bounded():
+        return ["its references go in circles, or lead to the same place too often"]
     try:
         _validator(schema)
     except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
@@ -94,10 +99,13 @@ def compile_schema(schema: dict[str, Any]) -> Callable[[object], list[str]]:
     if problems:
         raise ValueError(f"unusable schema: {problems[0]}")
     validator = _validator(schema)
+    effort = Effort(schema)
 
     def violations(value: object) -> list[str]:
         try:
             parsed = msgspec.json.decode(value) if isinstance(value, (bytes, str)) else value
+            if not effort.fits(parsed, len(value) if isinstance(value, (bytes, str)) else math.inf):
+                return ["too much nested in each other, or too large, to be checked against the schema"]
             return list(_violations(validator, parsed))
         except (ValueError, RecursionError) as error:
             return [_cut(f"not usable as JSON: {error}")]
