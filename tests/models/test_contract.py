@@ -104,12 +104,13 @@ def _said(play: Play) -> Sequence[Piece]:
 def _ends(play: Play) -> Sequence[Piece]:
     if play.then == "stop":
         return [Ends(play.stop.reason), Used(play.stop.usage)]
-    return {
+    endings: dict[str, Sequence[Piece]] = {
         "die": [fail()],
         "hang": stall(),
         "busy": [fail(Unavailable("busy", retry_after=play.retry_after))],
         "refuse": [fail(ModelRefused("no"))],
-    }[play.then]
+    }
+    return endings[play.then]
 
 
 def test_the_stops_of_plays_are_bare() -> None:

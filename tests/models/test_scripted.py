@@ -197,14 +197,14 @@ async def test_remembers_what_it_was_shown_within_bounds() -> None:
 
 
 async def test_without_pace_it_never_yields_to_the_loop() -> None:
-    passed = []
+    passed: list[bool] = []
     asyncio.get_running_loop().call_soon(passed.append, True)
     await reply(ScriptedModel([[say("abc"), call("f", x=1)]], chunk=1))
     assert not passed
 
 
 async def test_with_pace_it_does() -> None:
-    passed = []
+    passed: list[bool] = []
     asyncio.get_running_loop().call_soon(passed.append, True)
     assert text_in(await reply(ScriptedModel(["abc"], chunk=1, pace=0))) == "abc"
     assert passed
