@@ -1,6 +1,7 @@
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from torpor.core.errors import Refused, Unavailable
 from torpor.tools.catalog import RapServer
 from torpor.tools.client import Ambiguous, HttpTransport
 
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLBACK = "https://rt.test/callbacks/k1.secret"
 
 
@@ -52,15 +54,14 @@ async def invoked(server: RapServer, endpoint: str = "", **more: Any) -> None:
 
 
 async def test_an_invocation_is_one_post_of_json_without_nulls(stub: ToolStub) -> None:
-    await invoked(
-        RapServer(stub.url, token="sesame"), f"{stub.url}/deep/in?x=%2F&y=%C3%A9", trace="00-aa-bb-01"
-    )
+    await invoked(RapServer(stub.url, token="sesame"), f"{stub.url}/deep/in?x=%2F&y=%C3%A9", trace=TRACE)
     [request] = stub.seen
     assert (request.method, request.path) == ("POST", "/deep/in?x=%2F&y=%C3%A9")
     assert request.headers["Content-Type"] == "application/json"
     assert request.headers["Authorization"] == "Bearer sesame"
     assert request.headers["Idempotency-Key"] == "t1/c1-0"
-    assert request.headers["traceparent"] == "00-aa-bb-01"
+    parent = request.headers["traceparent"]
+    assert re.fullmatch(f"00-{TRACE}-[0-9a-f]{{16}}-01", parent)
     assert request.body == {
         "operation": "ping",
         "arguments": {"n": 1},
@@ -240,3 +241,18 @@ async def test_each_invocation_is_logged_without_secrets(
     assert "400" in caplog.text
     for secret in ("sesame", "secret", "u-19"):
         assert secret not in caplog.text + str(caught.value) + repr(server)
+
+
+@pytest.mark.parametrize("trace", ["", "00-aa-bb-01", "0" * 32, "A" * 32, "4bf9\r\nx: y"])
+async def test_a_trace_that_is_none_makes_no_header(stub: ToolStub, trace: str) -> None:
+    await invoked(RapServer(stub.url), f"{stub.url}/call", trace=trace)
+    assert "traceparent" not in stub.seen[-1].headers
+
+
+async def test_each_call_of_a_trace_is_a_parent_of_its_own(stub: ToolStub) -> None:
+    transport = HttpTransport([RapServer(stub.url)])
+    for key in ("t1/c1", "t1/c2", "t1/c1"):
+        await transport.invoke(stub.url, f"{stub.url}/call", facts(trace="ab" * 16), key)
+    await transport.close()
+    first, second, again = [request.headers["traceparent"] for request in stub.seen]
+    assert first == again != second

@@ -6,7 +6,7 @@ import pytest
 from torpor.clock import SystemClock
 from torpor.core.errors import Refused, Unavailable
 from torpor.stores.memory import MemoryStore
-from torpor.tools.tokens import Keys, Token
+from torpor.tools.tokens import KNOWN_FOR, Keys, Token
 
 
 @pytest.fixture
@@ -144,3 +144,45 @@ async def test_keys_show_no_secret(side: MemoryStore) -> None:
     keys = await Keys.open(side, fresh=lambda size: b"S" * size)
     assert "SSSS" not in repr(keys)
     assert await side.get("keys", "k1") == b"S" * 32
+
+
+async def test_a_process_signs_with_no_key_that_another_has_retired(side: MemoryStore) -> None:
+    here, elsewhere = await Keys.open(side), await Keys.open(side)
+    await elsewhere.rotate()
+    await elsewhere.retire("k1")
+    assert (await elsewhere.read(await here.sign("t", "c"))).key_id == "k2"
+
+
+async def test_a_process_learns_within_a_bound_that_a_key_was_retired(side: MemoryStore) -> None:
+    passed = [0.0]
+    here, elsewhere = await Keys.open(side, passed=lambda: passed[0]), await Keys.open(side)
+    old = here.mint("t", "c")
+    await elsewhere.rotate()
+    await elsewhere.retire("k1")
+    passed[0] = KNOWN_FOR
+    assert await refused(here, old)
+    assert here.ids == ("k2",)
+
+
+async def test_tokens_that_come_all_the_time_do_not_put_off_the_bound(side: MemoryStore) -> None:
+    passed = [0.0]
+    here, elsewhere = await Keys.open(side, passed=lambda: passed[0]), await Keys.open(side)
+    old = here.mint("t", "c")
+    await elsewhere.rotate()
+    await elsewhere.retire("k1")
+    for second in range(int(KNOWN_FOR)):
+        passed[0] = float(second)
+        assert not await refused(here, old)
+    passed[0] = KNOWN_FOR
+    assert await refused(here, old)
+
+
+async def test_processes_of_a_store_prove_it_to_each_other(side: MemoryStore) -> None:
+    here, elsewhere = await Keys.open(side), await Keys.open(side)
+    stranger = await Keys.open(MemoryStore(SystemClock()))
+    await elsewhere.rotate()
+    assert await here.proves("any challenge", elsewhere.proof("any challenge"))
+    assert not await here.proves("any challenge", elsewhere.proof("another"))
+    assert not await here.proves("any challenge", stranger.proof("any challenge"))
+    assert not await here.proves("any challenge", "")
+    assert elsewhere.proof("") == ""

@@ -1,4 +1,5 @@
 import base64
+import threading
 
 import pytest
 
@@ -6,7 +7,7 @@ from torpor.clock import SystemClock
 from torpor.core.errors import Refused
 from torpor.core.messages import File, Image, Part, Text, text_of
 from torpor.stores.memory import MemoryStore
-from torpor.tools.results import Bounded, bounded, clean, image_part, image_type, read_range
+from torpor.tools.results import HEAVY, Bounded, aside, bounded, clean, image_part, image_type, read_range
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20).decode()
 
@@ -116,3 +117,9 @@ async def test_a_range_is_of_characters_for_any_text() -> None:
         assert await read_range(side, "t", handle, 99, 5) == ("", False)
         with pytest.raises(Refused):
             await read_range(side, "u", handle, 0, 5)
+
+
+async def test_what_is_large_leaves_the_event_loop_and_what_is_small_does_not() -> None:
+    here = threading.get_ident()
+    assert await aside(HEAVY, threading.get_ident) == here
+    assert await aside(HEAVY + 1, threading.get_ident) != here

@@ -8,9 +8,10 @@ import pytest
 
 from tests.web.places import TOKEN, Client, served
 from torpor import Refused
+from torpor.settings import parse_listen
 from torpor.web.access import Access
 from torpor.web.app import redacted
-from torpor.web.listening import listening, split
+from torpor.web.listening import listening
 from torpor.web.tickets import Tickets
 from torpor.wiring import open_parts
 
@@ -104,7 +105,7 @@ def test_without_a_token_only_this_machine(client: tuple[str, int] | None, host:
 )
 def test_bad_addresses_to_listen_on(listen: str) -> None:
     with pytest.raises(Refused, match="host:port"):
-        split(listen)
+        parse_listen(listen)
 
 
 async def test_an_address_in_use_is_said() -> None:

@@ -218,7 +218,7 @@ async def test_a_thousand_callbacks_twice_at_once(tmp_path: Path) -> None:
 
         await until(all_told)
         for one in calls:
-            entries = await threads.history(one)
+            entries = await runtime.parts.threads.history(one)
             assert [type(entry.message).__name__ for entry in entries][-2:] == ["Result", "Turn"]
             assert entries[-1].message.parts == (Text(f"got {one}"),)  # type: ignore[union-attr]
         over.set()

@@ -125,7 +125,7 @@ async def _inside(parts: "Parts", settings: "Settings") -> AsyncIterator[Finding
     yield True, "key", f"{len(parts.keys.ids)} to sign callbacks, the newest {parts.keys.ids[-1]}"
     yield await _clock(parts, now)
     server = await reach(parts.side, settings)
-    known = await parts.address()
+    known = (await parts.address()).url
     if server is not None:
         yield True, "server", f"answers at {server.url}"
     else:

@@ -26,13 +26,12 @@ def serve(
 
 
 async def _serve(settings: "Settings") -> int:
-    from torpor.cli.remote import ADDRESSES
     from torpor.cli.screen import err, line
     from torpor.cli.tokens import make_token
     from torpor.cli.working import log_to_stderr, until_signalled
     from torpor.web.app import build
     from torpor.web.listening import listening
-    from torpor.wiring import open_parts
+    from torpor.wiring import ADDRESSES, open_parts
 
     log_to_stderr(settings.log_level)
     async with contextlib.AsyncExitStack() as stack:
@@ -45,7 +44,7 @@ async def _serve(settings: "Settings") -> int:
             body_limit=settings.body_limit,
         )
         url = await stack.enter_async_context(listening(app, settings.listen))
-        await parts.register(settings.public_url or url)
+        await parts.register(settings.public_url or url, "public" if settings.public_url else "serve")
         await parts.side.put(ADDRESSES, "local", url.encode())
         if settings.workers and parts.roster.names:
             await stack.enter_async_context(parts.working(settings.workers))

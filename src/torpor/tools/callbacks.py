@@ -3,7 +3,6 @@
 Nothing here decides what a thread does with the news; the core judges that when it absorbs the signal.
 """
 
-import asyncio
 import hashlib
 import logging
 import secrets
@@ -29,7 +28,7 @@ from torpor.tools.protocol import (
     View,
     parse_callback,
 )
-from torpor.tools.results import RESULT_KEPT, bounded
+from torpor.tools.results import RESULT_KEPT, aside, bounded
 from torpor.tools.strict import ID_LIMIT, Malformed
 from torpor.tools.tokens import Keys, Token
 
@@ -40,9 +39,6 @@ AT_ONCE = 4_096
 RETRY_SECONDS = 5.0
 HASH_KEPT = 32
 """Hexadecimal digits of a body's hash that stand in a signal's id."""
-INLINE_PARSE = 256 * 1024
-"""Bytes above which a body is parsed off the event loop."""
-
 UNUSABLE = "undelivered"
 """Cause of results made here: the call stays open for one real result, which arrives as news."""
 
@@ -72,10 +68,9 @@ class _Opened(msgspec.Struct, frozen=True):
     def is_open(self) -> bool:
         return self.call is not None or not self.readable
 
-    def by(self, body: bytes) -> By:
-        """Who sent a body, and how that was verified."""
+    def by(self, digest: str) -> By:
+        """Who sent a body of this digest, and how that was verified."""
         source = (self.call.server or self.call.name) if self.call else ""
-        digest = hashlib.sha256(body).hexdigest()
         return By("tool", source, "callback", self.token.key_id, digest)
 
 
@@ -110,9 +105,13 @@ class Callbacks:
         self._clock = clock
         self.body_limit = body_limit
         self._result_kept = result_kept
-        self._at_once = at_once
+        self.at_once = at_once
         self._fresh = fresh
         self._under_way = 0
+
+    def proof(self, challenge: str) -> str:
+        """What only a process of this store can answer to a challenge; empty without one."""
+        return self._keys.proof(challenge)
 
     async def admits(self, token: str) -> Outcome | None:
         """None if a body may be read for this token; else the answer. Asks the keys only, not the store."""
@@ -139,7 +138,7 @@ class Callbacks:
         return await self._answer(token, lambda opened: self._unusable(opened, 413, text))
 
     async def _answer(self, token: str, work: Callable[[_Opened], Awaitable[Outcome]]) -> Outcome:
-        if self._under_way >= self._at_once:
+        if self._under_way >= self.at_once:
             return Outcome(503, "Too many callbacks at once.", retry_after=RETRY_SECONDS)
         self._under_way += 1
         try:
@@ -165,7 +164,7 @@ class Callbacks:
 
     async def _judge(self, opened: _Opened, body: bytes, webhook_id: str) -> Outcome:
         try:
-            message = await _parse(body)
+            message, digest = await aside(len(body), _read, body)
         except Malformed as error:
             return await self._malformed(opened, error)
         if _contradicts(opened.token, message.thread, message.call):
@@ -174,9 +173,9 @@ class Callbacks:
             case View():
                 return _TAKEN
             case ToolResult():
-                return await self._result(opened, message, opened.by(body))
+                return await self._result(opened, message, opened.by(digest))
             case Event():
-                return await self._event(opened, message, opened.by(body), webhook_id)
+                return await self._event(opened, message, opened.by(digest), webhook_id)
             case _:
                 return await self._asks(opened, message)
 
@@ -303,10 +302,9 @@ def _contradicts(token: Token, thread: str, call: str) -> bool:
     return bool((thread and thread != token.thread) or (call and call != token.call))
 
 
-async def _parse(body: bytes) -> AnyCallback:
-    return (
-        parse_callback(body) if len(body) <= INLINE_PARSE else await asyncio.to_thread(parse_callback, body)
-    )
+def _read(body: bytes) -> tuple[AnyCallback, str]:
+    """What a body says, and its digest."""
+    return parse_callback(body), hashlib.sha256(body).hexdigest()
 
 
 def _busy(error: Unavailable | Broken) -> Outcome:

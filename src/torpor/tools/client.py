@@ -5,8 +5,10 @@ No connection outlives its request, so that a waiting thread holds none. Retries
 
 import asyncio
 import email.utils
+import hashlib
 import logging
 import math
+import re
 import socket
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -28,6 +30,8 @@ NOTICE_SECONDS = 3.0
 """Seconds that a notice of a cancelled call or a closed thread may take."""
 CONNECT_SECONDS = 5.0
 RETRY_AFTER_MOST = 86_400.0
+
+_TRACE = re.compile("[0-9a-f]{32}")
 
 logger = logging.getLogger(__name__)
 
@@ -169,8 +173,9 @@ class HttpTransport:
 
     async def _post(self, server: RapServer, url: str, body: bytes, key: str, trace: str) -> None:
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-        if trace:
-            headers["traceparent"] = trace
+        parent = _traceparent(trace, key)
+        if parent:
+            headers["traceparent"] = parent
         try:
             async with (
                 asyncio.timeout(server.timeout),
@@ -242,6 +247,13 @@ class _NobodyThere(Unavailable):
 
 class _NotFound(Refused):
     """The server has nothing at that path."""
+
+
+def _traceparent(trace: str, key: str) -> str:
+    """The W3C header for a call in a trace of 32 hexadecimal digits; empty where there is no such trace."""
+    if not _TRACE.fullmatch(trace) or not trace.strip("0"):
+        return ""
+    return f"00-{trace}-{hashlib.sha256(key.encode()).hexdigest()[:16]}-01"
 
 
 def _judge(answer: aiohttp.ClientResponse, what: str) -> None:

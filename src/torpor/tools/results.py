@@ -4,12 +4,14 @@ Text over the limit goes to a blob whole, and the parts keep its beginning. Imag
 images at all, are replaced by a line that says so.
 """
 
+import asyncio
 import base64
 import binascii
 import hashlib
 import itertools
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
@@ -39,6 +41,12 @@ _MAGIC = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
+
+HEAVY = 256 * 1024
+"""Bytes or characters above which work on them leaves the event loop."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PutBlob = Callable[[str, bytes], Awaitable[None]]
 """Keeps bytes of this thread under a handle."""
@@ -82,13 +90,16 @@ def image_part(data: str, *, limit: int = IMAGE_KEPT) -> Part:
 
 async def bounded(parts: Iterable[Part], put_blob: PutBlob, *, limit: int = RESULT_KEPT) -> Bounded:
     """Parts with at most ``limit`` characters of text; a longer text is kept whole by ``put_blob``."""
-    checked = _few([_checked(part) for part in parts])
-    whole = text_of(checked)
-    if len(whole) <= limit:
-        return Bounded(checked)
-    handle, body = _handle(whole)
-    await put_blob(handle, body)
-    return Bounded(_beginning(checked, limit), handle, len(whole))
+    given = list(parts)
+    kept, body = await aside(sum(map(_weight, given)), _bounded, given, limit)
+    if kept.handle:
+        await put_blob(kept.handle, body)
+    return kept
+
+
+async def aside(size: int, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """Do work on something of this size: here if it is small, else in a thread, so that others go on."""
+    return work(*args, **options) if size <= HEAVY else await asyncio.to_thread(work, *args, **options)
 
 
 async def read_range(side: Side, thread: str, handle: str, start: int, length: int) -> tuple[str, bool]:
@@ -106,6 +117,19 @@ async def read_range(side: Side, thread: str, handle: str, start: int, length: i
     if text is None:
         raise Refused(f"This thread has no stored result {handle!r}.")
     return text[:length], len(text) > length
+
+
+def _bounded(parts: Sequence[Part], limit: int) -> tuple[Bounded, bytes]:
+    checked = _few([_checked(part) for part in parts])
+    whole = text_of(checked)
+    if len(whole) <= limit:
+        return Bounded(checked), b""
+    handle, body = _handle(whole)
+    return Bounded(_beginning(checked, limit), handle, len(whole)), body
+
+
+def _weight(part: Part) -> int:
+    return len(part.text) if isinstance(part, Text) else len(part.data)
 
 
 def _handle(whole: str) -> tuple[str, bytes]:

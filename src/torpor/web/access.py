@@ -54,7 +54,7 @@ class Access:
 
     def check(self, scope: Scope) -> Problem | None:
         """None if the request may go on, else how to refuse it."""
-        path: str = scope["path"]
+        path = route_path(scope)
         if path == OPEN_PATHS[0] or path.startswith(OPEN_PATHS[1]):
             return None
         headers = Headers(scope=scope)
@@ -109,6 +109,14 @@ class Access:
             return False
         given = parse_qs(scope["query_string"].decode("latin-1")).get("ticket", [])
         return len(given) == 1 and self.tickets.take(given[0], path)
+
+
+def route_path(scope: Scope) -> str:
+    """The path below the place where the application is mounted."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    below = path.removeprefix(root)
+    return below if root and path.startswith(root) and below.startswith("/") else path
 
 
 def is_loopback(host: str) -> bool:

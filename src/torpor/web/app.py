@@ -102,7 +102,9 @@ def _calls(
 
     async def health(request: Request) -> Response:
         await threads.store.row("")
-        return answer(200, Health("ok", _version(), access.proof(request.query_params.get("challenge", ""))))
+        challenge = request.query_params.get("challenge", "")
+        proofs = access.proof(challenge), callbacks.proof(challenge)
+        return answer(200, Health("ok", _version(), *proofs))
 
     async def openapi(_: Request) -> Response:
         return answer(200, document(ROUTES, _version()))

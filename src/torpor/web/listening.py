@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 
 from torpor.connections import Connection
 from torpor.core.errors import Refused
+from torpor.settings import parse_listen
 
 GOODBYE = 5
 """Seconds that open requests are given when the server stops."""
@@ -50,7 +51,7 @@ async def listening(app: Starlette, listen: str) -> AsyncIterator[str]:
 
     ``Refused`` if the address cannot be had, or if others could reach it and the application has no token.
     """
-    host, port = split(listen)
+    host, port = parse_listen(listen)
     app.state.access.listens_on(host)
     listener = _bind(host, port)
     url = _url(host, listener.getsockname()[1])
@@ -66,14 +67,6 @@ async def listening(app: Starlette, listen: str) -> AsyncIterator[str]:
         server.end()
         await serving
         listener.close()
-
-
-def split(listen: str) -> tuple[str, int]:
-    """Host and port of ``host:port``; IPv6 in brackets. Raises ``Refused``."""
-    host, _, port = listen.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit() and int(port) < 65_536):
-        raise Refused(f"{listen!r} is no address to listen on: write host:port, such as 127.0.0.1:8377.")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _config(app: Starlette) -> uvicorn.Config:

@@ -53,7 +53,7 @@ class ThreadWeb:
             key=_key(request),
             known_only=bool(self._threads.roster.names),
         )
-        headers = {"Location": f"/threads/{begun.row.thread}"}
+        headers = {"Location": f"{request.scope.get('root_path', '')}/threads/{begun.row.thread}"}
         return answer(200 if begun.repeat else 201, view(begun.row, Started, receipt=begun.receipt), headers)
 
     async def find(self, request: Request) -> Response:
