@@ -156,3 +156,21 @@ def test_custom_annotations_are_namespaced(tmp_path: Path) -> None:
     server = ToolServer("x", outbox=tmp_path / "o.db")
     with pytest.raises(ValueError, match="x-yours-cost"):
         server.tool(annotations={"cost": 1})(print_nothing)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sleep", "sleep_until", "sleep_until_event_or_input", "cancel_subscription", "read_result",
+        "receive_event__injected",
+    ],
+)  # fmt: skip
+def test_names_that_a_runtime_keeps_for_itself_are_refused_at_once(tmp_path: Path, name: str) -> None:
+    server = ToolServer("depots", outbox=str(tmp_path / "outbox.db"))
+
+    def count() -> str:
+        """Count."""
+        return "1"
+
+    with pytest.raises(ValueError, match="reserved for the runtime"):
+        server.tool(name=name)(count)

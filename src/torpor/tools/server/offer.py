@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torpor.core.builtins import BUILTINS
+from torpor.core.request import INJECTED
 from torpor.tools.schema import compile_schema, describe
 from torpor.tools.server.call import ToolCall
 from torpor.tools.server.content import ToolError
@@ -16,8 +18,8 @@ LONG_TIMEOUT = 86_400.0
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _CUSTOM = re.compile(r"x-[A-Za-z0-9_.-]+")
-# Names that a runtime gives to built-in tools of its own.
-_RESERVED = frozenset({"cancel_subscription", "receive_event__injected"})
+# Names that a runtime gives to tools of its own: it would not offer these.
+_RESERVED = frozenset({shown.name for shown in BUILTINS} | {INJECTED, "read_result"})
 
 
 class Offer:
