@@ -49,6 +49,10 @@ class Wanted(msgspec.Struct, frozen=True):
     tiers: int
 
 
+ANY = Wanted("", None, -1)
+"""Work of every agent and tier."""
+
+
 class SqliteQueue:
     """The ``Queue`` port in a SQLite file. ``lease``: seconds for which a thread is leased.
 
@@ -93,15 +97,15 @@ class SqliteQueue:
         deadline = self._now() + wait
         while not leases and self._now() < deadline:
             self._keep_polling()
-            await self._bell.wait(min(deadline, self._next_change()), agents, tiers)
-            if self._work_from() <= self._now():
+            await self._bell.wait(min(deadline, self._next_change(wanted)), agents, tiers)
+            if self._work_from(wanted) <= self._now():
                 leases = await self._together.ask(wanted, limit)
         return leases
 
     async def _take(self, wanted: Wanted, limit: int) -> list[Lease]:
         now, token = self._now(), f"{wanted.worker}/{secrets.token_urlsafe(9)}"
         until = now + self._seconds
-        given = {"mark": MARK, "agents": wanted.agents, "tiers": wanted.tiers, "limit": limit}
+        given = {**_given(wanted), "limit": limit}
         sql = self._sql
 
         def write(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
@@ -195,20 +199,20 @@ class SqliteQueue:
             self._poll = None
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def _next_change(self) -> float:
-        """When a thread becomes ready by itself."""
-        found = self._database.read(
-            lambda connection: connection.execute(self._sql["next_change"]).fetchone()
-        )
-        return NEVER if found[0] is None else float(found[0])
+    def _next_change(self, wanted: Wanted) -> float:
+        """When a thread that is wanted becomes ready by itself."""
+        return self._database.read(lambda connection: self._first(connection, wanted, "next_change"))
 
-    def _work_from(self) -> float:
-        """From when on there is work: often somebody else was quicker, and the lock is left alone."""
-        return self._database.read(self._work_from_in)
+    def _work_from(self, wanted: Wanted) -> float:
+        """From when on there is such work: often somebody else was quicker, and the lock is left alone."""
+        return self._database.read(lambda connection: self._work_from_in(connection, wanted))
 
-    def _work_from_in(self, connection: sqlite3.Connection) -> float:
-        at = connection.execute(self._sql["work_from"]).fetchone()[0]
-        return NEVER if at is None else float(at)
+    def _work_from_in(self, connection: sqlite3.Connection, wanted: Wanted) -> float:
+        return min(self._first(connection, wanted, name) for name in ("some_ready", "next_change"))
+
+    def _first(self, connection: sqlite3.Connection, wanted: Wanted, statement: str) -> float:
+        found = connection.execute(self._sql[statement], _given(wanted)).fetchone()
+        return NEVER if found is None else float(found[0])
 
     def _keep_polling(self) -> None:
         if self._poll is None:
@@ -233,7 +237,7 @@ class SqliteQueue:
             if version == self._seen_version:
                 return NEVER
             self._seen_version = version
-            return self._work_from_in(connection)
+            return self._work_from_in(connection, ANY)
 
         return self._database.read(look)
 
@@ -241,6 +245,11 @@ class SqliteQueue:
 def _marked(agents: Sequence[str] | None) -> str | None:
     """The names of a choice of agents between marks, as the statements take them."""
     return None if agents is None else MARK + MARK.join(agents) + MARK
+
+
+def _given(wanted: Wanted) -> dict[str, Any]:
+    """What the statements take for a choice."""
+    return {"mark": MARK, "agents": wanted.agents, "tiers": wanted.tiers}
 
 
 def _mask(tiers: Sequence[str] | None) -> int:

@@ -81,13 +81,14 @@ SELECT min(ready_at) FROM rings
 WHERE :agents IS NULL OR instr(:agents, :mark || agent || :mark)
 
 -- name: next_change
-SELECT min(ready_at) FROM rings WHERE NOT ready
+SELECT ready_at FROM rings
+WHERE NOT ready AND (:agents IS NULL OR instr(:agents, :mark || agent || :mark)) AND (:tiers >> tier) & 1
+ORDER BY ready_at LIMIT 1
 
--- name: work_from
-SELECT CASE
-    WHEN EXISTS (SELECT 1 FROM rings WHERE ready) THEN 0
-    ELSE (SELECT min(ready_at) FROM rings WHERE NOT ready)
-END
+-- name: some_ready
+SELECT 0.0 FROM rings
+WHERE ready AND (:agents IS NULL OR instr(:agents, :mark || agent || :mark)) AND (:tiers >> tier) & 1
+LIMIT 1
 
 -- name: file_version
 PRAGMA data_version
