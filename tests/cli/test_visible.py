@@ -1,13 +1,17 @@
 """Text of others on a terminal: shown, never obeyed."""
 
+import logging
+import sys
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torpor.cli import demo
 from torpor.cli.screen import as_json, duration, line
 from torpor.cli.visible import one_line, visible
+from torpor.cli.working import Harmless
 
 
 @pytest.mark.parametrize(
@@ -61,3 +65,23 @@ def test_one_line() -> None:
 )  # fmt: skip
 def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+def test_a_log_line_stays_one_line_and_steers_nothing() -> None:
+    record = logging.LogRecord("torpor", 20, "", 0, "from %s", ("a\nb\r\x1b[31mc",), None)
+    assert Harmless("%(levelname)s %(message)s").format(record) == "INFO from a\u240ab\u240d\u241b[31mc"
+
+
+def test_a_traceback_in_the_log_keeps_its_lines_and_steers_nothing() -> None:
+    try:
+        raise ValueError("\x1b[31m")
+    except ValueError:
+        record = logging.LogRecord("torpor", 40, "", 0, "it failed", (), sys.exc_info())
+    first, *trace = Harmless("%(message)s").format(record).split("\n")
+    assert first == "it failed"
+    assert trace[-1] == "ValueError: \u241b[31m"
+
+
+def test_what_the_demo_shows_of_tools_and_models(capsys: pytest.CaptureFixture[str]) -> None:
+    demo._say("agent", "[red]\x1b[31m\u202e")
+    assert "[red]\u241b[31m<U+202E>" in capsys.readouterr().out.replace("\n", "")

@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from torpor.cli.visible import visible
 from torpor.core.errors import Refused
 from torpor.core.messages import Call, Noted, Result, Said, Turn, text_of
 from torpor.runtime.threads import Entry, Threads
@@ -42,7 +43,7 @@ def demo() -> None:
     try:
         asyncio.run(perform())
     except (Failed, Refused, TimeoutError) as error:
-        console.print(f"[bold red]The demo failed:[/] {escape(str(error) or 'a step took too long')}")
+        console.print(f"[bold red]The demo failed:[/] {_harmless(str(error) or 'a step took too long')}")
         raise SystemExit(1) from None
 
 
@@ -233,4 +234,9 @@ def _checkout() -> Path:
 
 
 def _say(who: str, what: str) -> None:
-    console.print(f"[bold]{who:>9}[/]  {escape(what)}")
+    console.print(f"[bold]{who:>9}[/]  {_harmless(what)}")
+
+
+def _harmless(text: str) -> str:
+    """Words of tools and models, of which neither the terminal nor its markup obeys any."""
+    return escape(visible(text))

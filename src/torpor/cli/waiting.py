@@ -5,9 +5,11 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from torpor.cli.screen import err, line
 from torpor.cli.visible import one_line, visible
-from torpor.core.messages import Call, Closed, Noted, Parked, Result, Said, Stopped, Turn, text_of
+from torpor.core.messages import Call, Closed, Noted, Parked, Queued, Result, Said, Stopped, Turn, text_of
 from torpor.ports import LiveEvent
 from torpor.runtime.threads import Entry
 
@@ -28,6 +30,8 @@ class Watch:
         self._streamed = ""
         self._told = ""
         self._found = 0
+        self._there = False
+        """The words have been read, or are kept for the end of the exchange."""
         self.code = 1
 
     def take(self, item: Entry | LiveEvent) -> bool:
@@ -48,19 +52,29 @@ class Watch:
         match entry.message:
             case Said(signal=signal) if signal == self._signal:
                 self._found = entry.position
+                self._there = True
+            case Noted(note=Queued(signal=signal)) if signal == self._signal:
+                self._there = True
             case Turn() as turn:
                 return self._turn(turn)
             case Result(is_error=failed, parts=parts):
                 self._progress("✗" if failed else "←", one_line(text_of(parts), 100))
             case Noted(note=Parked(reason=reason)):
-                self._err.print(line(("set aside: ", "bold red"), reason))
-                return True
-            case Noted(note=Stopped() | Closed() as note):
-                self._err.print(line(("the thread was ", ""), type(note).__name__.lower()))
-                return True
+                return self._ended(line(("set aside: ", "bold red"), reason))
+            case Noted(note=Stopped()):
+                return self._ended(line("the thread was stopped"))
+            case Noted(note=Closed()):
+                self._there = True  # nothing is read any more
+                return self._ended(line("the thread was closed"))
             case _:
                 pass
         return False
+
+    def _ended(self, why: Text) -> bool:
+        """Say why no answer will come; what ended an exchange before these words is not about them."""
+        if self._there:
+            self._err.print(why)
+        return self._there
 
     def _turn(self, turn: Turn) -> bool:
         text = text_of(turn.parts)

@@ -6,10 +6,25 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from torpor.cli.visible import visible
 from torpor.core.errors import Refused
 
 if TYPE_CHECKING:
     from torpor.wiring import Parts
+
+
+class Harmless(logging.Formatter):
+    """Lines for a terminal: what others wrote neither steers it nor begins a line of its own."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__(form)
+        self.converter = time.gmtime
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- the name is logging's
+        return super().formatMessage(record).replace("\r", "\u240d").replace("\n", "\u240a")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
 
 
 async def until_signalled() -> None:
@@ -35,6 +50,7 @@ def need_agents(parts: "Parts") -> None:
 
 def log_to_stderr(level: str) -> None:
     """Send the log of ours to standard error."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.Formatter.converter = time.gmtime
+    there = logging.StreamHandler()
+    there.setFormatter(Harmless("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[there])
     logging.getLogger("torpor").setLevel(level.upper())
