@@ -1,5 +1,6 @@
 """The commands as people run them: real processes on a real file."""
 
+import contextlib
 import json
 import os
 import pty
@@ -237,3 +238,32 @@ def test_a_wrong_setting_is_named(shell: Shell) -> None:
     assert done.returncode == 1
     assert "there is no setting 'worker'. Did you mean workers?" in done.stderr
     assert "settings" in shell.run("doctor").stdout
+
+
+NOISE = b"a\xff\xfe\xed\xa0\x80b"
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_bytes_that_are_no_text_never_end_in_a_traceback(shell: Shell, served: bool) -> None:
+    with shell.serving() if served else contextlib.nullcontext():
+        thread = shell.good("new", "echo", "hi").strip()
+        for arguments, code in (
+            (["say", thread, NOISE], 0),
+            (["say", thread, "-"], 0),
+            (["say", thread, "x", "--key", NOISE], 1),
+            (["say", NOISE, "x"], 1),
+            (["new", "echo", NOISE, "--owner", NOISE, "--user-id", NOISE, "--context", b'"\xff"'], 0),
+            (["new", NOISE, "x"], 1),
+            (["new", "echo", "x", "--thread", NOISE], 1),
+            (["threads", "--owner", NOISE, "--agent", NOISE], 0),
+            (["show", NOISE], 1),
+        ):
+            done = subprocess.run(
+                [os.fsencode(part) for part in [*shell.command(), *arguments]],
+                cwd=shell.folder, env=shell.environment, input=NOISE, capture_output=True, check=False,
+            )  # fmt: skip
+            assert (done.returncode, b"Traceback" in done.stderr) == (code, False), (arguments, done.stderr)
+    shown = shell.shown(thread)
+    told = [message["text"] for message in shown["messages"] if message["type"] == "said"]
+    told += [words["text"] for words in shown["thread"]["received"]]
+    assert [text for text in told if "\ufffd" in text] == ["a\ufffd\ufffd\ufffd\ufffd\ufffdb"] * 2
