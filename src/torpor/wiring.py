@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -19,6 +18,7 @@ from torpor.core.codec import decode_head
 from torpor.core.effects import Invoke
 from torpor.core.errors import Refused, Unavailable
 from torpor.crew import Joined
+from torpor.models.names import import_by_name
 from torpor.ports import Clock, Model, Queue, Row, Side, Store, Transport
 from torpor.queues.memory import MemoryQueue
 from torpor.queues.sqlite import SqliteQueue
@@ -275,10 +275,11 @@ def _load_agent(ref: str) -> Agent:
     module, _, name = ref.partition(":")
     if not (module and name):
         raise Refused(f"{ref!r} is no reference to an agent; write package.module:name.")
-    try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise Refused(f"The agent {ref!r} cannot be loaded: {error}.") from error
+    imported = import_by_name(module, f"The agent {ref!r}")
+    found = getattr(imported, name, None)
+    if found is None:
+        known = [key for key, value in vars(imported).items() if isinstance(value, Agent)]
+        raise Refused(f"The module {module!r} has no agent {name!r}. It has: {', '.join(known) or 'none'}.")
     if not isinstance(found, Agent):
         raise Refused(f"{ref!r} is a {type(found).__name__}, not an Agent.")
     return found

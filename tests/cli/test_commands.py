@@ -179,7 +179,7 @@ def test_follow_shows_what_comes(shell: Shell) -> None:
         (("threads", "--store", "postgresql://me:secret@db/x"), 1, "not in this release"),
         (("threads", "--store", "redis://x"), 1, "There is no store of the kind 'redis'"),
         (("threads", "--config", "absent.toml"), 1, "absent.toml cannot be read"),
-        (("worker", "bots:nobody"), 1, "'bots:nobody' cannot be loaded"),
+        (("worker", "bots:nobody"), 1, "'bots' has no agent 'nobody'. It has: echo, fetcher."),
         (("worker", "bots"), 1, "write package.module:name"),
         (("serve", "--listen", "0.0.0.0"), 1, "no address to listen on"),
         (("new", "echo", "hi", "--store", "sqlite:///no/such/folder/x.db"), 1, "cannot be opened"),

@@ -1,10 +1,13 @@
 """Models by name: ``provider:name``."""
 
+import traceback
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from torpor.core.errors import Refused
+from torpor.core.errors import Refused, TorporError
 from torpor.ports import Model
 
 
@@ -50,10 +53,35 @@ def _scripted(name: str) -> Model:
 
 
 def _attribute(module: str, attribute: str) -> Any:
+    imported = import_by_name(module, f"The script {module}:{attribute}")
     try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise Refused(f"there is no script {attribute!r} in module {module!r}: {error}") from error
+        return getattr(imported, attribute)
+    except AttributeError as error:
+        raise Refused(f"There is no script {attribute!r} in the module {module!r}.") from error
+
+
+def import_by_name(module: str, what: str) -> ModuleType:
+    """A module that somebody names. ``Refused`` says where its code failed and how, on one line."""
+    try:
+        return import_module(module)
+    except (Exception, SystemExit) as error:
+        raise Refused(f"{what} cannot be loaded: {_failure(error)}.") from error
+
+
+def _failure(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}"
+    kind = "" if isinstance(error, TorporError) else f"{type(error).__name__}: "
+    text = " ".join(str(error).split()).rstrip(".")
+    return f"{_place(error)}{kind}{text}".rstrip(": ")
+
+
+def _place(error: BaseException) -> str:
+    """File and line of the innermost code that is neither ours nor the importing itself."""
+    ours = ("<frozen importlib", import_module.__code__.co_filename, str(Path(__file__).parents[1]))
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{one.filename}:{one.lineno}: " for one in frames if not one.filename.startswith(ours)]
+    return places[-1] if places else ""
 
 
 PROVIDERS: dict[str, Callable[[str], Model]] = {
