@@ -9,8 +9,8 @@ import msgspec
 
 from torpor.core.definition import Limits
 from torpor.core.errors import Refused
+from torpor.core.text import clean
 from torpor.core.tiers import TIERS
-from torpor.core.turn import clean
 from torpor.models.names import check
 from torpor.tools.catalog import RESERVED, RapServer
 from torpor.tools.functions import FunctionTool, tool

@@ -86,5 +86,4 @@ class Joined:
             wake=agent.wake,
             tier=agent.tier,
             tools=catalog.tools,
-            servers=self.servers,
         )

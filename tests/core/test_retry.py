@@ -3,7 +3,7 @@
 import pytest
 
 from torpor.core.errors import Broken, Conflict, ModelRefused, Refused, TorporError, Unavailable
-from torpor.core.retry import Again, Park, after_failure, backoff
+from torpor.core.retry import Again, Park, after_failure, backoff, told_wait
 from torpor.core.tiers import TIERS, Tier, not_before, start_by
 
 
@@ -66,6 +66,27 @@ def test_errors_carry_what_their_catcher_needs() -> None:
     assert (told.retry_after, told.tries) == (1.0, 2)
     assert (str(ModelRefused("x")), ModelRefused("x").kind) == ("x", "request")
     assert all(issubclass(kind, TorporError) for kind in (Refused, Conflict, Unavailable, Broken))
+
+
+@pytest.mark.parametrize(
+    ("told", "wait"),
+    [
+        ("7", 7.0),
+        (" 0.5 ", 0.5),
+        ("0", 0.0),
+        ("-3", 0.0),
+        ("", None),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        ("-inf", None),
+        ("Mon, 99 Foo 2026 00:00:00 GMT", None),
+        ("Thu, 01 Jan 1970 00:02:30 GMT", 50.0),
+        ("Thu, 01 Jan 1970 00:01:30 GMT", 0.0),
+    ],
+)
+def test_what_a_server_says_of_waiting(told: str, wait: float | None) -> None:
+    assert told_wait(told, 100.0) == wait
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from torpor.core.chunks import AnyChunk, CallDelta, CallStart, ReasoningDelta, ReasoningDone, Stop, TextDelta
 from torpor.core.errors import Unavailable
 from torpor.core.messages import Reasoning, Text
-from torpor.core.turn import Gathering, RawCall, arguments_of, clean, is_cut_off
+from torpor.core.turn import Gathering, RawCall, arguments_of, is_cut_off
 
 
 def gathered(*chunks: AnyChunk) -> Gathering:
@@ -107,11 +107,6 @@ def test_output_that_ends_before_the_first_argument_is_told_by_its_reason() -> N
     assert gathered(*chunks, TextDelta("x"), Stop("length")).parts()[1] == RawCall("write", "")
     whole = gathered(*chunks, CallDelta(0, "{}"), Stop("length")).parts()
     assert whole == (Text("hi"), RawCall("write", "{}"))
-
-
-def test_a_stream_begins_with_its_first_chunk() -> None:
-    assert not gathered().begun
-    assert gathered(TextDelta("a")).begun
 
 
 def test_watchers_see_parts_as_they_stand() -> None:
@@ -227,21 +222,6 @@ def test_every_beginning_of_an_object_is_cut_off_and_the_whole_is_not() -> None:
 
 
 # ----------------------------------------------------------------- text
-
-
-@pytest.mark.parametrize(
-    ("text", "cleaned"),
-    [
-        ("plain", "plain"),
-        ("é\U0001f600", "é\U0001f600"),
-        ("a\ud800b", "a\ufffdb"),
-        ("\udc00", "\ufffd"),
-        ("\ud83d\ude00", "\U0001f600"),
-        ("nul \0 and \x1b[31m", "nul \0 and \x1b[31m"),
-    ],
-)
-def test_lone_surrogates_are_replaced_and_all_else_is_kept(text: str, cleaned: str) -> None:
-    assert clean(text) == cleaned
 
 
 def test_all_that_a_model_sends_is_cleaned() -> None:

@@ -64,7 +64,7 @@ async def test_an_answer_other_than_200_is_no_manifest(stub: ToolStub, status: i
         ("7", 7.0),
         ("0.5", 0.5),
         ("1e400", None),
-        ("-3", None),
+        ("-3", 0.0),
         ("soon", None),
         ("9999999", 86_400.0),
         ("", None),

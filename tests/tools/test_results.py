@@ -7,7 +7,7 @@ from torpor.clock import SystemClock
 from torpor.core.errors import Refused
 from torpor.core.messages import File, Image, Part, Text, text_of
 from torpor.stores.memory import MemoryStore
-from torpor.tools.results import HEAVY, Bounded, aside, bounded, clean, image_part, image_type, read_range
+from torpor.tools.results import HEAVY, Bounded, aside, bounded, image_part, image_type, read_range
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20).decode()
 
@@ -98,10 +98,6 @@ def test_an_image_is_known_by_its_first_bytes(body: bytes, media_type: str) -> N
 @pytest.mark.parametrize("data", ["=", "a", "é", "A===", PNG + " ", "-_-_"])
 def test_base64_is_read_strictly(data: str) -> None:
     assert isinstance(image_part(data), Text)
-
-
-def test_only_lone_surrogates_are_replaced() -> None:
-    assert clean("a\x00\x1b é \U0001f600 \ud800\udfff!") == "a\x00\x1b é \U0001f600 \ufffd\ufffd!"
 
 
 async def test_a_range_is_of_characters_for_any_text() -> None:

@@ -12,7 +12,7 @@ import msgspec
 from torpor.cli.tokens import read_token
 from torpor.core.errors import Broken, Refused, TorporError, Unavailable
 from torpor.core.record import SliceRecord
-from torpor.core.turn import clean
+from torpor.core.text import clean
 from torpor.ports import LiveEvent, Side
 from torpor.runtime.given import idempotency_key, thread_id
 from torpor.runtime.threads import Entry, Receipt

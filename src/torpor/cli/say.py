@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from torpor.cli.options import Config, Json, Store, ThreadId, run, settings_of
-from torpor.core.turn import clean
+from torpor.core.text import clean
 
 if TYPE_CHECKING:
     from torpor.cli.desk import Opened

@@ -17,7 +17,8 @@ from torpor.core.definition import ToolSpec
 from torpor.core.messages import Call, Result, Text, Turn, TurnPart
 from torpor.core.request import INJECTED
 from torpor.core.step import Step
-from torpor.core.turn import RawCall, RawPart, arguments_of, clean
+from torpor.core.text import clean
+from torpor.core.turn import RawCall, RawPart, arguments_of
 
 VIOLATIONS_SHOWN = 5
 VIOLATION_SHOWN = 500

@@ -56,5 +56,3 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     wake: str = "all"
     tier: str = "realtime"
     tools: dict[str, ToolSpec] = {}
-    servers: tuple[str, ...] = ()
-    """Base URLs of all its tool servers, for notices."""

@@ -1,5 +1,7 @@
 """What follows a failure: when to try again, or that trying is over. The only retry policy there is."""
 
+import math
+
 import msgspec
 
 from torpor.core.errors import Broken, Refused, TorporError, Unavailable
@@ -42,6 +44,20 @@ def after_failure(error: TorporError, attempt: int, now: float, tries: int, jitt
     if failed >= (error.tries or tries):
         return Park(f"Gave up after {failed} tries: {error}", "tries")
     return Again(now + max(backoff(attempt, jitter), error.retry_after or 0.0), failed)
+
+
+def told_wait(told: str, now: float) -> float | None:
+    """Seconds to wait as a ``Retry-After`` header tells, as a number or a date; None if it tells neither."""
+    from email.utils import parsedate_to_datetime  # slow to load, and rarely needed
+
+    try:
+        seconds = float(told)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(told).timestamp() - now
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def backoff(attempt: int, jitter: float, first: float = FIRST, longest: float = LONGEST) -> float:

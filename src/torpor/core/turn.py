@@ -15,6 +15,7 @@ from torpor.core.chunks import (
 )
 from torpor.core.errors import Unavailable
 from torpor.core.messages import Reasoning, Text
+from torpor.core.text import clean
 
 TRIES_WHEN_CUT_OFF = 2
 """Tries of a completion whose output ends inside a call."""
@@ -90,11 +91,6 @@ class Gathering:
             self.stop is not None and self.stop.reason == "length" and part is last and not part.text.strip()
         )
 
-    @property
-    def begun(self) -> bool:
-        """Something has come."""
-        return bool(self._parts)
-
     def so_far(self) -> tuple[RawPart, ...]:
         """All parts as they stand, finished or not: for watchers."""
         return tuple(part.finished() for part in self._parts)
@@ -157,13 +153,6 @@ class _Growing:
             return Reasoning(text, clean(self.done.opaque), self.done.origin)
         start = self.start
         return RawCall(clean(start.name), text, clean(start.provider_id), clean(start.opaque))
-
-
-def clean(text: str) -> str:
-    """Text as it may be stored: lone surrogates become U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _is_visible(part: RawPart) -> bool:

@@ -1,15 +1,14 @@
 """What went wrong with a provider, as one of our errors: by status, type and code, never by wording."""
 
-import math
 import re
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
 
 from torpor.core.errors import ModelRefused, TorporError, Unavailable
+from torpor.core.retry import told_wait
 
 QUOTA = frozenset(
     {
@@ -148,23 +147,7 @@ def _numeric_status(error: dict[str, Any]) -> int:
 def retry_after_of(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds to wait, by ``Retry-After-Ms`` or ``Retry-After`` (seconds or a date); None if not told."""
     for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(name)
-        seconds = None if value is None else _seconds(value, factor, now)
+        seconds = told_wait(headers.get(name, ""), now)
         if seconds is not None:
-            return min(max(seconds, 0.0), LONGEST_WAIT)
+            return min(seconds * factor, LONGEST_WAIT)
     return None
-
-
-def _seconds(value: str, factor: float, now: float) -> float | None:
-    try:
-        number = float(value) * factor
-    except ValueError:
-        return _until(value, now)
-    return number if math.isfinite(number) else None
-
-
-def _until(value: str, now: float) -> float | None:
-    try:
-        return parsedate_to_datetime(value).timestamp() - now
-    except (TypeError, ValueError, OverflowError):
-        return None

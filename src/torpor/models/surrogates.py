@@ -2,6 +2,8 @@
 
 import re
 
+from torpor.core.text import clean
+
 _LONE = re.compile("[\ud800-\udfff]")
 
 
@@ -21,14 +23,10 @@ class Mender:
         self._held = ""
         if "\ud800" <= text[-1:] <= "\udbff":
             self._held, text = text[-1], text[:-1]
-        return mend(text)
+        return clean(text)
 
     def rest(self) -> str:
         """What is left at the end."""
         held, self._held = self._held, ""
         return "\ufffd" if held else ""
 
-
-def mend(text: str) -> str:
-    """Text without lone surrogates: pairs are joined, single ones become U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

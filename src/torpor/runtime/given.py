@@ -8,7 +8,7 @@ import msgspec
 
 from torpor.core.errors import Refused
 from torpor.core.messages import File, Image, Part, Text, text_of
-from torpor.core.turn import clean
+from torpor.core.text import clean
 
 TEXT_LIMIT = 1_000_000
 """Characters of one person's message; longer ones are refused to their sender."""

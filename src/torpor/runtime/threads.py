@@ -10,11 +10,11 @@ from torpor.core.errors import Refused
 from torpor.core.messages import By, Message, Noted, Part, Queued, Said, Turn, Usage, text_of
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal, ClosedSignal, Nudged, SaidSignal, StoppedSignal, is_urgent
+from torpor.core.text import clean
 from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
-from torpor.core.turn import clean
 from torpor.ports import Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store
-from torpor.runtime.explain import Explanation, explain
+from torpor.runtime.explain import Explanation, Known, explain
 from torpor.runtime.following import Follower
 from torpor.runtime.given import agent_name, idempotency_key, thread_id, title, words
 from torpor.runtime.ids import Ids
@@ -183,10 +183,18 @@ class Threads:
     async def explain(self, thread: str) -> Explanation:
         """What a thread waits for, and since when."""
         row = await self.row(thread)
-        inbox = await self.store.inbox(thread)
-        return explain(
-            row, decode_head(row.head, row.shape), inbox, await self.store.now(), self.roster.names
+        member = self.roster.get(row.agent)
+        known = Known(
+            row=row,
+            head=decode_head(row.head, row.shape),
+            inbox=await self.store.inbox(thread),
+            outbox=await self.store.outbox(thread),
+            now=await self.store.now(),
+            last=await self.store.last_record(thread),
+            agents=self.roster.names,
+            servers=member.servers if member else (),
         )
+        return explain(known)
 
     async def reply(self, thread: str, *, to: Receipt | None, timeout: float | None) -> Reply:
         """Wait for the first end of an exchange after some words: those of the receipt, else the last ones.

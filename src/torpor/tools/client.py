@@ -4,10 +4,8 @@ No connection outlives its request, so that a waiting thread holds none. Retries
 """
 
 import asyncio
-import email.utils
 import hashlib
 import logging
-import math
 import re
 import socket
 import time
@@ -22,6 +20,7 @@ from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
 from torpor.core.errors import Refused, TorporError, Unavailable
+from torpor.core.retry import told_wait
 from torpor.tools import protocol
 from torpor.tools.addresses import Blocked, check_literal, check_url, literal, may_reach
 from torpor.tools.catalog import MANIFEST_LIMIT, RapServer, check_for, read_manifest
@@ -271,16 +270,8 @@ def _judge(answer: aiohttp.ClientResponse, what: str) -> None:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, where the server names a usable number or date."""
-    told = headers.get("Retry-After", "").strip()
-    try:
-        seconds = float(told) if told[:1].isdigit() else _seconds_until(told)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return min(seconds, RETRY_AFTER_MOST) if math.isfinite(seconds) and seconds >= 0 else None
-
-
-def _seconds_until(date: str) -> float:
-    return max(0.0, email.utils.parsedate_to_datetime(date).timestamp() - time.time())
+    seconds = told_wait(headers.get("Retry-After", ""), time.time())
+    return None if seconds is None else min(seconds, RETRY_AFTER_MOST)
 
 
 def _translated(server: RapServer, error: Exception) -> TorporError:

@@ -13,7 +13,8 @@ import msgspec
 
 from torpor.core.errors import Refused
 from torpor.core.messages import Part, Segment, Text
-from torpor.tools.results import clean, image_part
+from torpor.core.text import clean
+from torpor.tools.results import image_part
 from torpor.tools.strict import ID_LIMIT, Reader, parse_object, repeated, repeats_within
 
 _ITEM = frozenset({"type", "text", "data", "mediaType"})

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from torpor.core.messages import File, Image, Part, Text
-from torpor.tools.results import clean, image_type
+from torpor.core.text import clean
+from torpor.tools.results import image_type
 
 NOTHING = "(no result)"
 ERROR_KEPT = 2_000

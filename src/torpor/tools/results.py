@@ -9,7 +9,6 @@ import base64
 import binascii
 import hashlib
 import itertools
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import ParamSpec, TypeVar
 
@@ -17,6 +16,7 @@ import msgspec
 
 from torpor.core.errors import Refused
 from torpor.core.messages import File, Image, Part, Text, text_of
+from torpor.core.text import clean
 from torpor.ports import Side
 
 RESULT_KEPT = 16_000
@@ -32,8 +32,6 @@ OTHERS_KEPT = 20
 
 PAGE = 12_000
 """Characters that one reading of a stored result gives at most."""
-
-_LONE = re.compile("[\ud800-\udfff]")
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -58,11 +56,6 @@ class Bounded(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...]
     handle: str = ""
     size: int = 0
-
-
-def clean(text: str) -> str:
-    """The text with every lone surrogate replaced by U+FFFD, so that it can be encoded."""
-    return text if text.isascii() else _LONE.sub("\ufffd", text)
 
 
 def image_type(body: bytes) -> str:

@@ -1,14 +1,12 @@
 """Strict reading of JSON that strangers send: no NaN, no byte order mark, no member that comes twice."""
 
-import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from torpor.core.errors import Refused
-from torpor.tools.results import clean
+from torpor.core.text import clean, read_json
 
 ID_LIMIT = 256
 DEEPEST = 200
@@ -39,9 +37,8 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
     An object with repeated members (at any depth) comes as ``Repeating``. Raises ``Malformed``.
     """
     try:
-        text = body if isinstance(body, str) else body.decode("utf-8")
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_members)
-    except (ValueError, RecursionError):
+        value = read_json(body, _members)
+    except ValueError:
         raise Malformed("The body is not JSON in UTF-8.") from None
     if not isinstance(value, dict):
         raise Malformed("The body is not a JSON object.")
@@ -76,17 +73,6 @@ def repeats_within(value: object) -> bool:
     if isinstance(value, dict):
         return isinstance(value, Repeating) or any(map(repeats_within, value.values()))
     return isinstance(value, list) and any(map(repeats_within, value))
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError("a number is too large")
-    return value
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,15 +2,13 @@
 
 import asyncio
 import contextlib
-import json
-import math
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from torpor.core.turn import clean
+from torpor.core.text import cleaned, read_json
 from torpor.web.problems import Problem
 
 SLOWEST_BODY = 30.0
@@ -126,8 +124,7 @@ async def value(request: Request, kind: type[T], limit: int) -> T:
 def parse(body: bytes) -> dict[str, Any]:
     """One JSON object, UTF-8, without NaN and infinities."""
     try:
-        found = json.loads(body.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
-        found = _cleaned(found)
+        found = cleaned(read_json(body))
     except RecursionError:
         raise Problem(400, "The body is nested too deeply.") from None
     except ValueError as error:
@@ -143,24 +140,3 @@ def convert(found: dict[str, Any], kind: type[T]) -> T:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
         raise Problem(400, f"The body is not as expected: {error}.") from None
-
-
-def _cleaned(found: Any) -> Any:
-    if isinstance(found, str):
-        return clean(found)
-    if isinstance(found, list):
-        return [_cleaned(item) for item in found]
-    if isinstance(found, dict):
-        return {clean(key): _cleaned(item) for key, item in found.items()}
-    return found
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number is too large")
-    return number

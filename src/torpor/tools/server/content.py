@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from torpor.tools.results import clean
+from torpor.core.text import clean
 
 LONGEST_TEXT = 4 * 1024 * 1024
 LARGEST_IMAGES = 12 * 1024 * 1024

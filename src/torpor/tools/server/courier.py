@@ -9,13 +9,13 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
 
+from torpor.core.retry import told_wait
 from torpor.tools.server.outbox import Callback, Outbox, Retry
 from torpor.tools.server.wire import is_private
 
@@ -156,13 +156,5 @@ def _public_socket(address: Any) -> socket.socket:
 
 
 def _pause(header: str | None) -> float | None:
-    if header is None:
-        return None
-    try:
-        if header.strip().isdecimal():
-            pause = float(header)
-        else:
-            pause = parsedate_to_datetime(header).timestamp() - time.time()
-    except (ValueError, OverflowError):
-        return None
-    return min(max(pause, 0.0), LONGEST_RETRY_AFTER)
+    seconds = told_wait(header or "", time.time())
+    return None if seconds is None else min(seconds, LONGEST_RETRY_AFTER)

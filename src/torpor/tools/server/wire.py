@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from torpor.core.text import clean, cleaned
 from torpor.tools.addresses import is_loopback, is_public, literal
-from torpor.tools.results import clean
 from torpor.tools.strict import Malformed, parse_object, repeats_within
 
 LONGEST_ID = 256
@@ -110,7 +110,7 @@ def _read_asked(members: Mapping[str, Any]) -> dict[str, Any]:
     user = members.get("user_id")
     return {
         "operation": clean(operation),
-        "arguments": _cleaned(arguments),
+        "arguments": cleaned(arguments),
         "ancestors": tuple(read_id(ancestor, "thread_ancestors") for ancestor in ancestors),
         "user_id": None if user is None else read_id(user, "user_id"),
     }
@@ -156,16 +156,6 @@ def _read_instant(value: object) -> datetime | None:
     except ValueError:
         return None
     return instant if instant.tzinfo else None
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, list):
-        return [_cleaned(part) for part in value]
-    if isinstance(value, dict):
-        return {clean(key): _cleaned(part) for key, part in value.items()}
-    return value
 
 
 def result_members(content: Mapping[str, Any], *, failed: bool, subscription: bool) -> dict[str, Any]:
