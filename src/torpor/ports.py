@@ -176,6 +176,9 @@ class Store(Protocol):
     async def inbox(self, thread: str) -> list[AnySignal]:
         """All signals not yet absorbed, timers included, in order of arrival."""
 
+    async def outbox(self, thread: str) -> list[OutboxRow]:
+        """All effects not yet acknowledged, those that somebody holds included, oldest first."""
+
     async def threads(
         self,
         *,
@@ -202,6 +205,9 @@ class Store(Protocol):
 
     async def records(self, thread: str, after: int = 0, limit: int = 1000) -> list[SliceRecord]:
         """The records of a thread's slices, oldest first, without the first ``after``."""
+
+    async def last_record(self, thread: str) -> SliceRecord | None:
+        """The record of a thread's latest slice, or None."""
 
     async def outcome(self, thread: str, signal: str) -> str | None:
         """What became of a signal: ``absorbed``, why it was dropped, "" while it waits. None: never seen."""

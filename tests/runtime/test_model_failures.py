@@ -84,7 +84,7 @@ async def test_days_of_retry_after_hold_no_process_and_are_shown_with_their_end(
     explained = await world.outside.threads.explain("t")
     [waiting] = explained.waits
     assert waiting.until == pytest.approx(START + 1_382_400, abs=2)
-    assert "failed last time, until 2001-09-25" in explained.text
+    assert "; it is asked again at 2001-09-25" in explained.text
     await world.finish()
     assert world.times[1] >= 1_382_400
 

@@ -1,14 +1,19 @@
 """What a thread waits for and since when, in data and in words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from torpor.core.effects import Invoke
 from torpor.core.plan import owes_now
+from torpor.core.record import SliceRecord
 from torpor.core.request import instant
 from torpor.core.signals import AnySignal, Due
-from torpor.core.thread import Head
-from torpor.ports import Row
+from torpor.core.thread import Head, OpenCall
+from torpor.ports import OutboxRow, Row
+
+WHY_SHOWN = 300
+"""Characters of a model's failure that are shown."""
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -16,12 +21,14 @@ class Waiting(msgspec.Struct, frozen=True):
 
     id: str
     kind: str
-    """``call``, ``sleep``, ``detached``, ``subscription``, ``retry``, ``slice`` or ``agent``."""
+    """``call``, ``sleep``, ``detached``, ``subscription``, ``manifest``, ``retry``, ``slice``, ``agent``."""
     name: str
     since: float
     until: float = 0.0
     blocks: bool = True
     """The model is not asked before it ends."""
+    note: str = ""
+    """What more is known: why the model failed, or that no tool server has accepted the call yet."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -38,29 +45,72 @@ class Explanation(msgspec.Struct, frozen=True):
     text: str
 
 
-def explain(
-    row: Row, head: Head, inbox: Sequence[AnySignal], now: float, agents: Sequence[str]
-) -> Explanation:
-    """Explain a thread from its row, head and inbox."""
-    received = sum(1 for signal in inbox if signal.due <= now)
-    waits = (*_calls(head, inbox), *_subscriptions(head), *_slices(row, head, received, now, agents))
-    owes = owes_now(head)
-    text = _words(row, head, waits, now)
-    return Explanation(row.thread, row.agent, row.state, head.reason, owes, received, tuple(waits), text)
+class Known(msgspec.Struct, frozen=True):
+    """All that a thread is explained from, as of one instant."""
+
+    row: Row
+    head: Head
+    inbox: Sequence[AnySignal]
+    outbox: Sequence[OutboxRow]
+    now: float
+    last: SliceRecord | None = None
+    """The record of its latest slice."""
+    agents: Sequence[str] = ()
+    """The agents that are known here; none: nobody is asked."""
+    servers: Sequence[str] = ()
+    """Base URLs of its agent's tool servers, where they are known."""
+
+    @property
+    def received(self) -> int:
+        """How many signals have come and are not absorbed."""
+        return sum(1 for signal in self.inbox if signal.due <= self.now)
 
 
-def _calls(head: Head, inbox: Sequence[AnySignal]) -> list[Waiting]:
-    due = {signal.call: signal.due for signal in inbox if isinstance(signal, Due)}
+def explain(known: Known) -> Explanation:
+    """Explain a thread."""
+    row, head = known.row, known.head
+    waits = (*_calls(known), *_subscriptions(head), *_slices(known))
+    text = _words(row, head, waits, known.now)
+    return Explanation(
+        row.thread, row.agent, row.state, head.reason, owes_now(head), known.received, waits, text
+    )
+
+
+def _calls(known: Known) -> list[Waiting]:
+    due = {signal.call: signal.due for signal in known.inbox if isinstance(signal, Due)}
+    unsent = {row.effect.call: row for row in known.outbox if isinstance(row.effect, Invoke)}
     pending = [
-        Waiting(id, "sleep" if call.passive else "call", call.name, call.at, due.get(id, 0.0))
-        for id, call in head.pending.items()
+        Waiting(id, kind, call.name, call.at, due.get(id, 0.0), note=_sending(call, id, unsent, known.now))
+        for id, call in known.head.pending.items()
+        if (kind := "sleep" if call.passive else "call")
     ]
     detached = [
-        Waiting(id, "detached", call.name, call.at, due.get(id, 0.0), blocks=False)
-        for id, call in head.detached.items()
+        Waiting(
+            id, "detached", call.name, call.at, due.get(id, 0.0), False, _sending(call, id, unsent, known.now)
+        )
+        for id, call in known.head.detached.items()
         if not call.given_up
     ]
     return pending + detached
+
+
+def _sending(call: OpenCall, id: str, unsent: Mapping[str, OutboxRow], now: float) -> str:
+    """How far a call has come on its way to what does it; empty: all the way."""
+    if call.held:
+        return "not begun: the calls before it fill the parallel limit"
+    left = unsent.get(id)
+    if left is None:
+        return ""
+    if left.claimed_until > now:
+        tried = call.server and left.attempt > 1
+        return f"not accepted by its tool server yet, try {left.attempt} is under way" if tried else ""
+    when = f"next at {instant(left.not_before)}" if left.not_before > now else "next when a worker looks"
+    if call.server:
+        tries = f"{left.attempt} {'try' if left.attempt == 1 else 'tries'}"
+        return f"not accepted by its tool server yet, {tries}, {when}"
+    if left.claimed_until:
+        return f"its process is gone, {when}"
+    return f"{'given back' if left.attempt else 'not begun yet'}, {when}"
 
 
 def _subscriptions(head: Head) -> list[Waiting]:
@@ -70,15 +120,34 @@ def _subscriptions(head: Head) -> list[Waiting]:
     ]
 
 
-def _slices(row: Row, head: Head, received: int, now: float, agents: Sequence[str]) -> list[Waiting]:
-    if row.not_before > now:
-        return [Waiting(f"{row.thread}/retry", "retry", row.agent, row.updated, row.not_before)]
-    if not (received or owes_now(head)) or row.state == "closed":
+def _slices(known: Known) -> list[Waiting]:
+    row, owes = known.row, owes_now(known.head)
+    if row.not_before > known.now:
+        return [
+            Waiting(f"{row.thread}/retry", "retry", row.agent, row.updated, row.not_before, note=_why(known))
+        ]
+    if not (known.received or owes) or row.state == "closed":
         return []
-    known = row.agent in agents or not agents
-    kind = "slice" if known else "agent"
-    name = row.agent if known else f"{row.agent} (known here: {', '.join(agents)})"
-    return [Waiting(f"{row.thread}/slice", kind, name, row.updated)]
+    if known.agents and row.agent not in known.agents:
+        name = f"{row.agent} (known here: {', '.join(known.agents)})"
+        return [Waiting(f"{row.thread}/slice", "agent", name, row.updated)]
+    if owes and known.last is not None and known.last.yielded == "equipping":
+        missing = [url for url in known.servers if url not in known.head.toolsets] or ["its tool servers"]
+        since = known.head.exchange.since or row.updated
+        return [Waiting(f"{row.thread}/manifest", "manifest", url, since) for url in missing]
+    return [Waiting(f"{row.thread}/slice", "slice", row.agent, row.updated, note=_why(known))]
+
+
+def _why(known: Known) -> str:
+    """Why the model failed last; empty if it did not."""
+    last, attempt = known.last, known.row.attempt
+    if not attempt:
+        return ""
+    error = last.error if last is not None and last.yielded == "failed" else ""
+    error = " ".join(error.split()).rstrip(".")
+    shown = error if len(error) <= WHY_SHOWN else f"{error[: WHY_SHOWN - 1]}…"
+    count = "once" if attempt == 1 else f"{attempt} times"
+    return f"failed {count}: {shown}" if shown else f"failed {count}"
 
 
 def _words(row: Row, head: Head, waits: Sequence[Waiting], now: float) -> str:
@@ -90,18 +159,24 @@ def _words(row: Row, head: Head, waits: Sequence[Waiting], now: float) -> str:
 
 
 def _phrase(wait: Waiting, now: float) -> str:
-    since = f"for {now - wait.since:.0f} s"
     until = f", until {instant(wait.until)}" if wait.until else ""
+    note = f", {wait.note}" if wait.note else ""
+    since = f"for {now - wait.since:.0f} s"
     match wait.kind:
+        case "retry" if wait.note:
+            return f"its model, which {wait.note}; it is asked again at {instant(wait.until)}"
         case "retry":
-            return f"its model, which failed last time{until}"
+            return f"its model, whose provider wants no request before {instant(wait.until)}"
         case "slice":
-            return f"a worker to run its next slice ({since})"
+            again = f"; its model {wait.note}" if wait.note else ""
+            return f"a worker to run its next slice ({since}){again}"
+        case "manifest":
+            return f"the manifest of {wait.name} ({since})"
         case "agent":
             return f"a worker that knows the agent {wait.name}"
         case "subscription":
             return f"events of {wait.name} ({since})"
         case "detached":
-            return f"the late result of {wait.name} ({since}{until})"
+            return f"the late result of {wait.name} ({since}{until}{note})"
         case _:
-            return f"{wait.name} ({since}{until})"
+            return f"{wait.name} ({since}{until}{note})"

@@ -254,6 +254,9 @@ class MemoryStore(_MemorySide):
     async def inbox(self, thread: str) -> list[AnySignal]:
         return [signal for signal, _ in self._thread(thread).inbox.values()]
 
+    async def outbox(self, thread: str) -> list[OutboxRow]:
+        return [waiting.row() for waiting in self._thread(thread).outbox.values()]
+
     async def threads(
         self,
         *,
@@ -287,6 +290,10 @@ class MemoryStore(_MemorySide):
 
     async def records(self, thread: str, after: int = 0, limit: int = 1000) -> list[SliceRecord]:
         return [decode_record(body) for body in self._thread(thread).records[after : after + limit]]
+
+    async def last_record(self, thread: str) -> SliceRecord | None:
+        records = self._thread(thread).records
+        return decode_record(records[-1]) if records else None
 
     async def seen(self, thread: str, signal: str) -> bool:
         return await self.outcome(thread, signal) is not None

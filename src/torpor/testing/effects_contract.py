@@ -38,6 +38,19 @@ class EffectsContract(OpensStores):
             assert [(one.effect.id, one.attempt) for one in left.outbox] == [("a", 1)]
             assert left.next_due == 0.0
 
+    async def test_the_outbox_shows_also_what_is_held(self, opening: Opening) -> None:
+        async with opening() as store:
+            thread = await decided(store, "b", "a", "c", claimed_until=START + 10, holder="one")
+            await store.release(thread, ["a"], START + 5, holder="one")
+            await store.delivered(thread, ["c"])
+            shown = [
+                (one.effect.id, one.attempt, one.not_before, one.claimed_until)
+                for one in await store.outbox(thread)
+            ]
+            assert shown == [("b", 1, 0.0, START + 10), ("a", 1, START + 5, 0.0)]
+            await store.delivered(thread, ["a", "b"])
+            assert await store.outbox(thread) == []
+
     async def test_an_effect_is_decided_once(self, opening: Opening) -> None:
         async with opening() as store:
             thread = await decided(store, "a", claimed_until=START + 10)

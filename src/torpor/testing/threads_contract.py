@@ -74,6 +74,8 @@ class ThreadsContract(OpensStores):
                 store.read(nobody),
                 store.inbox(nobody),
                 store.records(nobody),
+                store.last_record(nobody),
+                store.outbox(nobody),
                 store.note(slice_record(nobody)),
                 store.claim(nobody, ["a"], START + 9),
                 store.delivered(nobody, ["a"]),
@@ -308,6 +310,7 @@ class CommitsContract(OpensStores):
             assert texts(after.history) == ["won"]
             assert ids(await store.inbox(row.thread)) == ["two"]
             assert await store.records(row.thread) == []
+            assert await store.last_record(row.thread) is None
 
     @pytest.mark.parametrize("base", [Version(1, "other"), Version(0, "c1"), Version(2, "c1"), Version()])
     async def test_counter_and_commit_id_guard_together(self, opening: Opening, base: Version) -> None:
@@ -388,10 +391,9 @@ class CommitsContract(OpensStores):
             await store.note(failed)
             await store.commit(commit_on(await store.load(row.thread), record=done))
             assert await store.records(row.thread) == [failed, done]
+            assert await store.last_record(row.thread) == done
             assert await store.records(row.thread, limit=1) == [failed]
-            assert await store.records(row.thread, 1) == [done]
-            assert await store.records(row.thread, after=1, limit=0) == []
-            assert await store.records(row.thread, after=2) == []
+            assert [await store.records(row.thread, after) for after in (1, 2)] == [[done], []]
 
 
 def _empty(thread: str) -> Snapshot:

@@ -21,7 +21,8 @@ _ONE, _STRANDED, _RECORDS = _THREADS["one"], _THREADS["stranded"], _THREADS["rec
 _WHOLE, _AFTER = _HISTORY["whole"], _HISTORY["after"]
 _SOME, _DUE, _NEXT_DUE, _OPEN = _INBOX["some"], _INBOX["due"], _INBOX["next_due"], _INBOX["open"]
 _OUTCOME = _INBOX["outcome"]
-_OF_THREAD = _OUTBOX["of_thread"]
+_OF_THREAD, _ALL = _OUTBOX["of_thread"], _OUTBOX["all"]
+_LAST_RECORD = _THREADS["last_record"]
 
 
 def load(
@@ -95,6 +96,11 @@ def inbox(connection: sqlite3.Connection, thread: str) -> list[AnySignal]:
     return [decode_signal(body) for (body,) in found]
 
 
+def outbox(connection: sqlite3.Connection, thread: str) -> list[OutboxRow]:
+    """Effects not yet acknowledged."""
+    return [outbox_row(values) for values in connection.execute(_ALL, (number_of(connection, thread),))]
+
+
 def threads(connection: sqlite3.Connection, given: dict[str, Any]) -> list[Row]:
     """Rows by thread id, by whichever index leaves the fewest to look at."""
     if given["owner"] is not None:
@@ -118,6 +124,12 @@ def records(connection: sqlite3.Connection, thread: str, after: int, limit: int)
     """Records of a thread's slices."""
     found = connection.execute(_RECORDS, (number_of(connection, thread), limit, after))
     return [decode_record(body) for (body,) in found]
+
+
+def last_record(connection: sqlite3.Connection, thread: str) -> SliceRecord | None:
+    """The record of the latest slice."""
+    found = connection.execute(_LAST_RECORD, (number_of(connection, thread),)).fetchone()
+    return None if found is None else decode_record(found[0])
 
 
 def outcome(connection: sqlite3.Connection, thread: str, signal: str) -> str | None:

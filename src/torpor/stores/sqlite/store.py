@@ -73,6 +73,9 @@ class SqliteStore(SqliteSide):
     async def inbox(self, thread: str) -> list[AnySignal]:
         return self.database.read(lambda connection: reads.inbox(connection, thread))
 
+    async def outbox(self, thread: str) -> list[OutboxRow]:
+        return self.database.read(lambda connection: reads.outbox(connection, thread))
+
     async def threads(
         self,
         *,
@@ -102,6 +105,9 @@ class SqliteStore(SqliteSide):
 
     async def records(self, thread: str, after: int = 0, limit: int = 1000) -> list[SliceRecord]:
         return await self.database.listing(lambda connection: reads.records(connection, thread, after, limit))
+
+    async def last_record(self, thread: str) -> SliceRecord | None:
+        return self.database.read(lambda connection: reads.last_record(connection, thread))
 
     async def outcome(self, thread: str, signal: str) -> str | None:
         return self.database.read(lambda connection: reads.outcome(connection, thread, signal))

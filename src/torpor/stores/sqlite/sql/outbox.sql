@@ -6,6 +6,9 @@ ON CONFLICT (thread, id) DO NOTHING
 -- name: of_thread
 SELECT number, body, attempt, not_before, claimed_until FROM outbox WHERE thread = ? AND claimed_until <= ?
 
+-- name: all
+SELECT body, attempt, not_before, claimed_until FROM outbox WHERE thread = ? ORDER BY number
+
 -- name: one
 SELECT body, attempt, not_before, claimed_until, holder FROM outbox WHERE thread = ? AND id = ?
 

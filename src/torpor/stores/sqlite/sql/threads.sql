@@ -89,3 +89,6 @@ INSERT INTO records (thread, body) VALUES (?, ?)
 
 -- name: records
 SELECT body FROM records WHERE thread = ? ORDER BY number LIMIT ? OFFSET ?
+
+-- name: last_record
+SELECT body FROM records WHERE thread = ? ORDER BY number DESC LIMIT 1

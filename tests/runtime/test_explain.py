@@ -1,0 +1,135 @@
+"""What a thread waits for is said as far as it is known, also where a call or a manifest hangs."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.test_thousand_callbacks import TOOLS, Silent
+from tests.web.places import store_of, until
+from torpor import Agent, RapServer, Runtime, Thread
+from torpor.core.effects import Invoke
+from torpor.core.errors import Unavailable
+from torpor.core.head import Head, OpenCall
+from torpor.models import ScriptedModel, call, fail, say
+from torpor.ports import OutboxRow, Row
+from torpor.runtime.explain import Known, explain
+
+NOW = 1_000_000_000.0
+AT = "2001-09-09 01:46:50 UTC"
+INVOKE = Invoke("c/invoke", "c", "f", "{}")
+ROW = Row(thread="t", agent="worker", updated=NOW - 20)
+
+
+class Away(Silent):
+    """A tool server that says when to come again, to every call or before it tells what it can do."""
+
+    def __init__(self, *, also_manifest: bool = False) -> None:
+        super().__init__()
+        self.also_manifest = also_manifest
+
+    async def discover(self, server: str) -> bytes:
+        if self.also_manifest:
+            raise Unavailable("It is away.")
+        return await super().discover(server)
+
+    async def invoke(self, server: str, endpoint: str, body: Any, key: str) -> None:
+        raise Unavailable("It is away.", retry_after=600.0)
+
+
+@asynccontextmanager
+async def started(script: Any, store: str, *tools: Any, **options: Any) -> AsyncIterator[Thread]:
+    agents = [Agent("worker", model=ScriptedModel(script), tools=tools)]
+    async with Runtime(store, agents=agents, listen=None, public_url="http://here", **options) as runtime:
+        yield await runtime.start("worker", "go")
+
+
+async def explained(thread: Thread, says: str) -> str:
+    """What is said of a thread once it matches; a reply that does not come says the same."""
+
+    async def told() -> bool:
+        return re.search(says, (await thread.explain()).text) is not None
+
+    await until(told)
+    with pytest.raises(TimeoutError, match=says):
+        await thread.reply(0)
+    return (await thread.explain()).text
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_call_that_no_tool_server_accepts(kind: str, tmp_path: Path) -> None:
+    script, server = [call("build", what="x")], RapServer(TOOLS)
+    async with started(script, store_of(kind, tmp_path), server, transport=Away()) as thread:
+        says = r"build \(for \d+ s, not accepted by its tool server yet, 1 try, next at \d{4}-"
+        await explained(thread, says)
+        [waiting] = (await thread.explain()).waits
+        assert (waiting.kind, waiting.until) == ("call", 0.0)
+
+
+async def test_a_call_that_was_accepted() -> None:
+    script, server, taking = [call("build", what="x")], RapServer(TOOLS), Silent()
+    async with started(script, "memory:", server, transport=taking) as thread:
+        await explained(thread, r"waits for build \(for \d+ s\)\.$")
+
+
+async def test_a_manifest_that_does_not_come() -> None:
+    server, away = RapServer(TOOLS), Away(also_manifest=True)
+    async with started([say("Hi.")], "memory:", server, transport=away) as thread:
+        text = await explained(thread, rf"waits for the manifest of {TOOLS} \(for \d+ s\)")
+        assert "worker to run" not in text
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_model_that_fails(kind: str, tmp_path: Path) -> None:
+    script = [fail(Unavailable("The shop\nis closed.", retry_after=600.0))]
+    async with started(script, store_of(kind, tmp_path)) as thread:
+        says = r"its model, which failed once: The shop is closed; it is asked again at \d{4}-"
+        await explained(thread, says)
+
+
+CASES: dict[str, tuple[OpenCall, OutboxRow | None, str]] = {
+    "accepted": (OpenCall("f", 1, server=TOOLS, at=NOW), None, "f (for 0 s)"),
+    "first try under way": (
+        OpenCall("f", 1, server=TOOLS, at=NOW), OutboxRow(INVOKE, 1, 0.0, NOW + 5),
+        "f (for 0 s)",
+    ),
+    "third try under way": (
+        OpenCall("f", 1, server=TOOLS, at=NOW), OutboxRow(INVOKE, 3, 0.0, NOW + 5),
+        "f (for 0 s, not accepted by its tool server yet, try 3 is under way)",
+    ),
+    "three tries failed": (
+        OpenCall("f", 1, server=TOOLS, at=NOW), OutboxRow(INVOKE, 3, NOW + 10),
+        f"f (for 0 s, not accepted by its tool server yet, 3 tries, next at {AT})",
+    ),
+    "held back": (
+        OpenCall("f", 1, held=True, at=NOW), None,
+        "f (for 0 s, not begun: the calls before it fill the parallel limit)",
+    ),
+    "a function that runs": (
+        OpenCall("f", 1, at=NOW), OutboxRow(INVOKE, 2, 0.0, NOW + 5), "f (for 0 s)",
+    ),
+    "a function whose process died": (
+        OpenCall("f", 1, at=NOW), OutboxRow(INVOKE, 1, 0.0, NOW - 5),
+        "f (for 0 s, its process is gone, next when a worker looks)",
+    ),
+    "a function that was given back": (
+        OpenCall("f", 1, at=NOW), OutboxRow(INVOKE, 1, NOW + 10),
+        f"f (for 0 s, given back, next at {AT})",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_how_far_a_call_has_come(name: str) -> None:
+    open_, left, says = CASES[name]
+    known = Known(ROW, Head(pending={"c": open_}), [], [left] if left else [], NOW)
+    assert explain(known).text == f"The thread waits for {says}."
+
+
+def test_a_provider_that_wants_to_be_left_alone() -> None:
+    row = Row(thread="t", agent="worker", updated=NOW - 20, not_before=NOW + 10)
+    text = explain(Known(row, Head(owed=1), [], [], NOW)).text
+    assert text == f"The thread waits for its model, whose provider wants no request before {AT}."
