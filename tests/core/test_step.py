@@ -41,7 +41,7 @@ def test_a_signal_has_a_kind_and_some_cannot_wait(signal: AnySignal, kind: str, 
 
 def grown(step: Step) -> list[object]:
     kept = (step.messages, step.effects, step.timers, step.cancelled, step.settled, step.opened)
-    return [step.head, step.now, *map(list, kept)]
+    return [step.head, step.now, *(tuple(each) for each in kept)]
 
 
 def test_a_step_goes_back_to_its_mark_and_keeps_what_was_before_it() -> None:
