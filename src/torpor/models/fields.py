@@ -2,6 +2,8 @@
 
 from typing import Any
 
+MOST = 2**53
+
 
 def field(holder: object, name: str) -> Any:
     """A field of an object, or None."""
@@ -15,9 +17,9 @@ def words(holder: object, name: str) -> str:
 
 
 def number(holder: object, name: str) -> int | None:
-    """A field that should be a whole number."""
+    """A field that should be a whole number, as JSON's readers agree on: from 0 and below ``MOST``."""
     value = field(holder, name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else None
 
 
 def each(holder: object, name: str) -> list[Any]:

@@ -60,6 +60,11 @@ class Clients(WeakKeyDictionary[asyncio.AbstractEventLoop, C]):
         return self.pop(asyncio.get_running_loop(), None)
 
 
+MOST_STREAMED = 32_000_000
+"""Characters of one answer that are read; each piece counts ``PIECE`` more."""
+PIECE = 64
+
+
 class Reader(Protocol):
     """Turns one provider's events, as decoded JSON, into chunks."""
 
@@ -118,6 +123,10 @@ class Reason:
         """The stream ended before its end."""
         return Unavailable(f"{self._provider}: the answer ended before it was complete")
 
+    def endless(self) -> Unavailable:
+        """The stream brings more than any answer has."""
+        return Unavailable(f"{self._provider}: the answer does not end", tries=2)
+
     def unusable(self, error: Exception) -> ModelRefused:
         """The SDK refuses to be set up."""
         text = str(error).replace(self._secret, "***") if self._secret else str(error)
@@ -137,8 +146,12 @@ async def relay(
         async with asyncio.timeout_at(deadline):
             stream = await opening
         reader.head(stream.response.headers)
+        room = MOST_STREAMED
         while (event := await _next(stream, deadline)) is not END:
             for chunk in reader.read(event):
+                room -= PIECE + len(getattr(chunk, "text", ""))
+                if room < 0:
+                    raise reason.endless()
                 yield chunk
     except reason.known as error:
         if not (reader.ended and reason.lost(error)):
