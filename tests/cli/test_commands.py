@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import sqlite3
 import stat
@@ -238,6 +239,26 @@ def test_a_wrong_setting_is_named(shell: Shell) -> None:
     assert done.returncode == 1
     assert "there is no setting 'worker'. Did you mean workers?" in done.stderr
     assert "settings" in shell.run("doctor").stdout
+
+
+def test_a_worker_that_was_killed_is_not_taken_for_one_that_runs(shell: Shell) -> None:
+    with shell.running("worker") as process:
+        until(lambda: "working" in shell.log)
+        process.kill()
+    seen = shell.run("doctor")
+    assert re.search(r"✓ workers .* runs echo, fetcher \(last seen \d+ s ago\)", seen.stdout)
+    shell.good("new", "echo", "hi")
+    stranded = shell.run("doctor")
+    assert (stranded.returncode, "✗ threads" in stranded.stdout) == (1, True)
+    assert "no server answers; if the workers above are gone, start one" in stranded.stdout
+
+
+def test_doctor_says_that_a_file_is_read_only(shell: Shell) -> None:
+    shell.good("new", "echo", "hi")
+    (shell.folder / "threads.db").chmod(0o444)
+    done = shell.run("doctor")
+    assert (done.returncode, "✗ store" in done.stdout) == (1, True)
+    assert "threads.db is read-only: make the file and its folder writable" in done.stdout
 
 
 NOISE = b"a\xff\xfe\xed\xa0\x80b"

@@ -37,6 +37,9 @@ async def test_the_place_of_a_dead_worker_is_used_again() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert await names(side, clock) == ["dead"]
+    (here,) = await present(side, clock.now())
+    assert (here.seen, here.is_overdue(clock.now() + EVERY)) == (clock.now(), False)
+    assert here.is_overdue(clock.now() + 2 * EVERY)
     clock.advance(GOOD_FOR + 1)
     assert await names(side, clock) == []
     async with presence(side, clock, "next", ()):

@@ -57,6 +57,8 @@ class Opened(msgspec.Struct, frozen=True, eq=False):
     workers: list[Here]
     server: str
     """The address of the server that answers; empty: none does."""
+    now: float
+    """When the workers were asked for, by the store's clock."""
 
 
 @contextlib.asynccontextmanager
@@ -71,13 +73,14 @@ async def opened(
     async with contextlib.AsyncExitStack() as stack:
         parts = await stack.enter_async_context(open_parts(settings.store, agents, lease=settings.lease))
         remote = await reach(parts.side, settings)
-        workers = await present(parts.side, await parts.store.now())
+        now = await parts.store.now()
+        workers = await present(parts.side, now)
         if remote is None:
             from torpor.cli.direct import Direct
 
-            yield Opened(Direct(parts.threads), parts, workers, "")
+            yield Opened(Direct(parts.threads), parts, workers, "", now)
         else:
-            yield Opened(await stack.enter_async_context(remote), parts, workers, remote.url)
+            yield Opened(await stack.enter_async_context(remote), parts, workers, remote.url, now)
 
 
 def check_there(settings: Settings, *, make: bool) -> None:

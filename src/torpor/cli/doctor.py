@@ -1,12 +1,14 @@
 """``torpor doctor``: what is wrong with this set-up, in plain words."""
 
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torpor.cli.options import Config, Store, run, settings_of, with_agents
+from torpor.runtime.presence import GOOD_FOR, Here, present
 
 if TYPE_CHECKING:
     from torpor.settings import Settings
@@ -104,6 +106,9 @@ def _file(settings: "Settings") -> Iterator[Finding]:
     if not path.exists():
         yield False, "store", f"there is no file {path} yet; `torpor new` or `torpor serve` makes it"
         return
+    if not (path.stat().st_mode & 0o222 and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        yield False, "store", f"{path} is read-only: make the file and its folder writable for this user"
+        return
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
             damage = [row[0] for row in file.execute("PRAGMA quick_check(3)")]
@@ -119,7 +124,6 @@ def _file(settings: "Settings") -> Iterator[Finding]:
 
 async def _inside(parts: "Parts", settings: "Settings") -> AsyncIterator[Finding]:
     from torpor.cli.remote import reach
-    from torpor.runtime.presence import present
 
     now = await parts.store.now()
     yield True, "key", f"{len(parts.keys.ids)} to sign callbacks, the newest {parts.keys.ids[-1]}"
@@ -131,9 +135,18 @@ async def _inside(parts: "Parts", settings: "Settings") -> AsyncIterator[Finding
     else:
         yield True, "server", f"none answers (the last one: {known})" if known else "none was started yet"
     workers = await present(parts.side, now)
-    told = "; ".join(f"{here.worker} runs {', '.join(here.agents)}" for here in workers)
-    yield True, "workers", told or "none runs now"
-    yield await _stranded(parts, now, {agent for here in workers for agent in here.agents})
+    yield _workers(workers, now)
+    yield await _stranded(parts, now, workers, is_served=server is not None)
+
+
+def _workers(workers: list[Here], now: float) -> Finding:
+    told = "; ".join(
+        f"{here.worker} runs {', '.join(here.agents)} (last seen {max(0.0, now - here.seen):.0f} s ago)"
+        for here in workers
+    )
+    gone = any(here.is_overdue(now) for here in workers)
+    hint = f". One that was killed counts as there for {GOOD_FOR:.0f} s" if gone else ""
+    return not gone, "workers", f"{told}{hint}" if told else "none runs now"
 
 
 async def _clock(parts: "Parts", now: float) -> Finding:
@@ -146,13 +159,20 @@ async def _clock(parts: "Parts", now: float) -> Finding:
     return True, "clock", "agrees with what is stored"
 
 
-async def _stranded(parts: "Parts", now: float, running: set[str]) -> Finding:
+async def _stranded(parts: "Parts", now: float, workers: list[Here], *, is_served: bool) -> Finding:
     from torpor.cli.screen import duration
 
     stranded = await parts.store.stranded()
     if not stranded:
         return True, "threads", "none is stranded"
     longest = duration(now - min(since for _, since in stranded))
+    running = {agent for here in workers for agent in here.agents}
     waiting = sorted({row.agent for row, _ in stranded} - running)
-    cure = f"start a worker for {', '.join(waiting)}" if waiting else "the running workers' sweep rings them"
-    return not waiting, "threads", f"{len(stranded)} have work that nobody does, since {longest}: {cure}"
+    if waiting:
+        cure = f"start a worker for {', '.join(waiting)}"
+    elif is_served:
+        cure = "the running workers' sweep rings them"
+    else:
+        cure = "no server answers; if the workers above are gone, start one"
+    fine = is_served and not waiting
+    return fine, "threads", f"{len(stranded)} have work that is not done, since {longest}: {cure}"

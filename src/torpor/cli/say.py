@@ -78,8 +78,17 @@ def warn_if_alone(there: "Opened", agent: str) -> None:
     """Tell who speaks if nobody runs the agent now."""
     from torpor.cli.screen import err, line
 
-    if any(agent in here.agents for here in there.workers):
+    ours = [here for here in there.workers if agent in here.agents]
+    if there.server and ours:
         return
-    who = "a worker that knows" if there.workers else "a worker for"
-    text = f"No worker runs {agent!r} on this store now: it is kept until `torpor worker` starts {who} it."
+    if not ours:
+        who = "a worker that knows" if there.workers else "a worker for"
+        text = (
+            f"No worker runs {agent!r} on this store now: it is kept until `torpor worker` starts {who} it."
+        )
+    elif all(here.is_overdue(there.now) for here in ours):
+        latest = there.now - max(here.seen for here in ours)
+        text = f"The worker for {agent!r} was last seen {latest:.0f} s ago: if it is gone, start another one."
+    else:
+        return
     err().print(line(("warning: ", "bold yellow"), text))

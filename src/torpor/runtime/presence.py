@@ -22,6 +22,15 @@ class Here(msgspec.Struct, frozen=True):
     agents: tuple[str, ...]
     until: float
 
+    @property
+    def seen(self) -> float:
+        """When it last said so."""
+        return self.until - GOOD_FOR
+
+    def is_overdue(self, now: float) -> bool:
+        """It should have said so again: it may have been killed."""
+        return now - self.seen > 1.5 * EVERY
+
 
 async def present(side: Side, now: float) -> list[Here]:
     """The workers that are there."""
