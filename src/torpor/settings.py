@@ -6,10 +6,11 @@ defaults. A key that nobody knows is an error that names the nearest one that is
 
 import difflib
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,9 +22,12 @@ PREFIX = "TORPOR_"
 CONFIG = "TORPOR_CONFIG"
 """Names the file to read, instead of ``torpor.toml`` in the current folder."""
 
-LARGEST_FILE = 1_000_000
+LARGEST_FILE = 64 * 1024
 """Bytes of a settings file."""
+_DEEP_KEY = re.compile(r"(?:[\w-]{1,64}[ \t]{0,8}\.[ \t]{0,8}){32}")
+"""A dotted key that costs its reader the square of its length in time and memory."""
 
+LARGEST_PORT = 65_535
 LEVELS = ("debug", "info", "warning", "error")
 LATER = ("postgresql", "postgres")
 
@@ -74,6 +78,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 FIELDS = Settings.__struct_fields__
+KINDS: dict[str, Any] = get_type_hints(Settings)
+WANTED = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    tuple[str, ...]: 'a list of texts, such as ["package.module:name"]',
+}
 
 
 def load(
@@ -87,11 +98,8 @@ def load(
     An override of None is none. Raises ``Refused`` that says which key is wrong, where, and what to write.
     """
     values = _from_file(path or environ.get(CONFIG) or None) | _from_environment(environ)
-    values |= {key: value for key, value in (overrides or {}).items() if value is not None}
-    try:
-        return msgspec.convert(values, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        raise Refused(f"The settings are not valid: {error}.") from None
+    given = {key: value for key, value in (overrides or {}).items() if value is not None}
+    return Settings(**(values | _typed(given, "the option --")))
 
 
 def store_path(url: str) -> Path | None:
@@ -99,9 +107,13 @@ def store_path(url: str) -> Path | None:
     return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
 
 
-def check_store(url: str) -> None:
+def check_store(url: object) -> None:
     """Raise ``Refused`` unless this is the URL of a store that there is. Never repeats a password."""
-    scheme = url.partition(":")[0]
+    if not isinstance(url, str):
+        raise Refused(f"The store is given as text, such as sqlite:///agents.db, not {_shown(url)}.")
+    scheme, colon, _ = url.partition(":")
+    if url and not colon:
+        raise Refused(f"{url[:200]!r} names no kind of store: write sqlite:///{url[:200]}, or memory:.")
     if scheme in LATER:
         raise Refused("A PostgreSQL store is not in this release. Use sqlite:///path or memory:.")
     if url == "memory:" or (url.startswith("sqlite:///") and url.removeprefix("sqlite:///").strip()):
@@ -115,7 +127,9 @@ def parse_listen(listen: str) -> tuple[str, int]:
     """Host and port of ``host:port``; IPv6 in brackets. Raises ``Refused``."""
     host, colon, port = listen.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    fits = colon and bare and port.isascii() and port.isdigit() and int(port) < 65_536
+    fits = colon and bare and port.isascii() and port.isdigit()
+    if fits and (len(port) > 5 or int(port) > LARGEST_PORT):
+        raise Refused(f"{listen[:100]!r}: a port is a number from 0 to {LARGEST_PORT}; 0 takes a free one.")
     if not fits or (":" in bare and bare == host) or any(c.isspace() or c in "/@[]" for c in bare):
         raise Refused(f"{listen!r} is no address to listen on: write host:port, such as 127.0.0.1:8377.")
     return bare, int(port)
@@ -134,7 +148,7 @@ def _from_file(path: str | Path | None) -> dict[str, Any]:
     except OSError as error:
         raise Refused(f"The settings file {file} cannot be read: {error.strerror}.") from None
     _check_known(values, FIELDS, f"{file}: there is no setting")
-    return values
+    return _typed(values, f"{file}: ")
 
 
 def _read(file: Path) -> str:
@@ -143,7 +157,10 @@ def _read(file: Path) -> str:
         body = opened.read(LARGEST_FILE + 1)
     if len(body) > LARGEST_FILE:
         raise Refused(f"The settings file {file} has more than {LARGEST_FILE:,} bytes.")
-    return body.decode()
+    text = body.decode()
+    if _DEEP_KEY.search(text):
+        raise Refused(f"{file} is no valid TOML for us: a key in it is nested too deeply.")
+    return text
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -155,7 +172,25 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     }
     if "agents" in values:
         values["agents"] = [ref.strip() for ref in values["agents"].split(",") if ref.strip()]
-    return values
+    return _typed(values, PREFIX)
+
+
+def _typed(values: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Values of the kinds that the settings have; ``place`` and the name say where a wrong one stands."""
+    found = {}
+    for field, value in values.items():
+        kind = KINDS[field]
+        try:
+            found[field] = msgspec.convert(value, kind, strict=False)
+        except msgspec.ValidationError:
+            name = place + (field.upper() if place == PREFIX else field)
+            raise Refused(f"{name} must be {WANTED[kind]}, not {_shown(value)}.") from None
+    return found
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _check_known(given: Mapping[str, Any], known: Sequence[str], sentence: str) -> None:

@@ -16,6 +16,7 @@ from torpor.settings import LARGEST_FILE, load
         "a." * 100_000 + "b = 1",
         "[" * 100_000,
         '# "' + "x" * LARGEST_FILE,
+        "a" * 60_000,
         "\x00",
         "lease = 1e999",
     ],
