@@ -1,6 +1,7 @@
 """What other processes do in the tests of the SQLite file: ``python process.py ROLE FILE ARGUMENTS…``."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from itertools import count
@@ -40,9 +41,9 @@ async def append(store: SqliteStore, thread: str, name: str, number: str) -> Non
 
 
 async def read(store: SqliteStore, thread: str, number: str) -> None:
-    """Load over and over until that many signals are there."""
-    found = 0
-    while found < int(number):
+    """Load over and over until that many signals are there, or whoever started this is gone."""
+    found, parent = 0, os.getppid()
+    while found < int(number) and os.getppid() == parent:
         found = len(await store.inbox(thread))
         await store.load(thread)
 
