@@ -13,7 +13,6 @@ from torpor.settings import LARGEST_FILE, load
     [
         "store = " + "[" * 100_000,
         "store = " + "{a=" * 100_000,
-        "a." * 100_000 + "b = 1",
         "[" * 100_000,
         '# "' + "x" * LARGEST_FILE,
         "a" * 60_000,
