@@ -35,6 +35,7 @@ from torpor.runtime.state import Kit
 from torpor.runtime.sweep import sweep_always
 from torpor.runtime.threads import Threads
 from torpor.runtime.worker import Worker
+from torpor.settings import check_store
 from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import Database, SqliteStore
 from torpor.tools.addresses import host_of, is_loopback
@@ -317,10 +318,8 @@ async def _let_go(models: Sequence[Model]) -> None:
 def _open_store(
     url: str, clock: Clock, lease: float, synchronous: str
 ) -> tuple[MemoryStore, MemoryQueue] | tuple[SqliteStore, SqliteQueue]:
+    check_store(url)
     if url == "memory:":
         return MemoryStore(clock), MemoryQueue(clock, lease=lease)
-    if url.startswith("sqlite:"):
-        database = Database.open(url, clock=clock, synchronous=synchronous)  # type: ignore[arg-type]
-        return SqliteStore(database), SqliteQueue(database, lease=lease)
-    known = "memory:, sqlite:///path"
-    raise Refused(f"No store for {url.split(':', 1)[0] + ':'!r}. Known: {known}.")
+    database = Database.open(url, clock=clock, synchronous=synchronous)  # type: ignore[arg-type]
+    return SqliteStore(database), SqliteQueue(database, lease=lease)
