@@ -110,11 +110,12 @@ class Caller:
         self, method: str, url: str, body: bytes | None, token: Any
     ) -> tuple[int, Mapping[str, str], bytes]:
         check_url(url, allow_http=True, what="An address that the server gave")
-        check_literal(url, self._reach)
+        target = URL(url, encoded=url.isascii())
+        check_literal(str(target), self._reach)
         assert self._session is not None
         async with self._session.request(
             method,
-            URL(url, encoded=url.isascii()),
+            target,
             data=body,
             headers=self._headers(url, body, token),
             allow_redirects=False,
