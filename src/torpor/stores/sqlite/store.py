@@ -4,12 +4,15 @@ import json
 import secrets
 from collections.abc import Sequence
 
+import msgspec
+
 from torpor.core.errors import Refused
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
 from torpor.ports import Commit, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
 from torpor.stores.sqlite import reads, writes
 from torpor.stores.sqlite.database import Database
+from torpor.stores.sqlite.kept import Kept
 from torpor.stores.sqlite.side import HEAVY, SqliteSide
 
 
@@ -19,6 +22,7 @@ class SqliteStore(SqliteSide):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._holder = secrets.token_urlsafe(9)
+        self._kept = Kept()
 
     async def create(self, row: Row, signals: Sequence[AnySignal] = ()) -> bool:
         if any(signal.thread != row.thread for signal in signals):
@@ -32,14 +36,26 @@ class SqliteStore(SqliteSide):
 
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         now = self.database.now()
-        return self.database.read(lambda connection: reads.load(connection, thread, known, limit, now))
+        row = self._kept.at(thread, known)
+        if row is not None:
+            seen = self.database.look(lambda connection: reads.glance(connection, row, limit, now))
+            if seen is not None:
+                return seen
+        number, snapshot = self.database.read(
+            lambda connection: reads.load(connection, thread, known, limit, now)
+        )
+        self._kept.keep(number, snapshot.row)
+        return snapshot
 
     async def commit(self, commit: Commit) -> Version:
         now, holder = self.database.now(), self._holder
         heavy = sum([len(message.body) for message in commit.messages]) >= HEAVY
-        return await self.database.write(
-            lambda connection: writes.commit(connection, commit, now, holder), heavy=heavy
+        known = self._kept.at(commit.thread, commit.base)
+        number, version = await self.database.write(
+            lambda connection: writes.commit(connection, commit, known, now, holder), heavy=heavy
         )
+        self._kept.keep(number, msgspec.structs.replace(commit.row, version=version))
+        return version
 
     async def postpone(
         self, thread: str, base: Version, attempt: int, not_before: float, *, state: str = ""

@@ -12,6 +12,7 @@ from torpor.core.errors import Conflict, Refused
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal, kind_of
 from torpor.ports import Commit, OutboxRow, Posted, Row, Version
+from torpor.stores.sqlite.kept import Known
 from torpor.stores.sqlite.rows import advance_of, columns_of, fixed_of
 from torpor.stores.sqlite.statements import statements
 
@@ -21,7 +22,8 @@ _INBOX = statements(__package__, "sql/inbox.sql")
 _OUTBOX = statements(__package__, "sql/outbox.sql")
 
 _ADD_THREAD, _ADDRESS, _NUMBER = _THREADS["add"], _THREADS["address"], _THREADS["number"]
-_GUARDED, _ADVANCE, _REWRITE = _THREADS["guarded"], _THREADS["advance"], _THREADS["rewrite"]
+_GUARDED, _REWRITE = _THREADS["guarded"], _THREADS["rewrite"]
+_ADVANCE, _ADVANCE_KNOWN = _THREADS["advance"], _THREADS["advance_known"]
 _POSTPONE, _ADD_RECORD = _THREADS["postpone"], _THREADS["add_record"]
 _ADD_MESSAGE = _HISTORY["add"]
 _ADD_SIGNAL, _TAKE, _ABSORB, _PRUNE = _INBOX["add"], _INBOX["take"], _INBOX["absorb"], _INBOX["prune"]
@@ -87,17 +89,13 @@ def _signal(
     return number, signal.id, kind, signal.due, now, encode(signal)
 
 
-def commit(connection: sqlite3.Connection, change: Commit, now: float, holder: str) -> Version:
-    """Write a slice, guarded by the version it read."""
-    found = connection.execute(_GUARDED, (change.thread,)).fetchone()
-    if found is None:
-        raise Refused(f"There is no thread {change.thread!r} in this store.")
-    number, counter, commit_id, *fixed = found
-    if (counter, commit_id) != (change.base.counter, change.base.commit_id):
-        return _repeated(change, Version(counter, commit_id))
-    connection.execute(_ADVANCE, advance_of(change, number))
-    if fixed != (expected := fixed_of(change.row)):
-        connection.execute(_REWRITE, (*expected, number))
+def commit(
+    connection: sqlite3.Connection, change: Commit, known: Known | None, now: float, holder: str
+) -> tuple[int, Version]:
+    """Write a slice, guarded by the version it read; gives the thread's inner number too."""
+    number = _advanced(connection, change, known)
+    if number is None:
+        return _repeated(connection, change)
     _append(connection, number, change)
     _settle(connection, number, change, now)
     if change.effects:
@@ -108,13 +106,35 @@ def commit(connection: sqlite3.Connection, change: Commit, now: float, holder: s
         )
     if change.record is not None:
         connection.execute(_ADD_RECORD, (number, encode(change.record)))
-    return Version(change.base.counter + 1, change.commit_id)
+    return number, Version(change.base.counter + 1, change.commit_id)
 
 
-def _repeated(change: Commit, at: Version) -> Version:
-    if at.commit_id != change.commit_id:
-        raise Conflict(f"Thread {change.thread} has moved on to version {at.counter}.")
-    return at
+def _advanced(connection: sqlite3.Connection, change: Commit, known: Known | None) -> int | None:
+    """Write the row, if it is still where the slice began; gives its inner number."""
+    base = change.base
+    fixed = fixed_of(change.row)
+    if known is not None and fixed_of(known.row) == fixed:
+        row = (*advance_of(change, known.number), base.counter, base.commit_id)
+        return known.number if connection.execute(_ADVANCE_KNOWN, row).rowcount else None
+    found = connection.execute(_GUARDED, (change.thread,)).fetchone()
+    if found is None or (found[1], found[2]) != (base.counter, base.commit_id):
+        return None
+    number: int = found[0]
+    connection.execute(_ADVANCE, advance_of(change, number))
+    if list(found[3:]) != fixed:
+        connection.execute(_REWRITE, (*fixed, number))
+    return number
+
+
+def _repeated(connection: sqlite3.Connection, change: Commit) -> tuple[int, Version]:
+    """The thread is not where the slice began: this commit has happened already, or another one."""
+    found = connection.execute(_GUARDED, (change.thread,)).fetchone()
+    if found is None:
+        raise Refused(f"There is no thread {change.thread!r} in this store.")
+    number, counter, commit_id, *_ = found
+    if commit_id != change.commit_id:
+        raise Conflict(f"Thread {change.thread} has moved on to version {counter}.")
+    return number, Version(counter, commit_id)
 
 
 def _append(connection: sqlite3.Connection, number: int, change: Commit) -> None:

@@ -13,6 +13,14 @@ ON CONFLICT (thread) DO NOTHING
 SELECT $columns
 FROM threads WHERE thread = ?
 
+-- name: glance
+SELECT threads.counter, threads.commit_id, threads.attempt, threads.not_before, threads.state,
+    EXISTS (SELECT 1 FROM outbox WHERE outbox.thread = threads.number AND outbox.claimed_until <= :now),
+    inbox.number, inbox.due, inbox.body
+FROM threads LEFT JOIN inbox INDEXED BY inbox_due ON inbox.thread = threads.number
+WHERE threads.number = :number
+LIMIT :limit
+
 -- name: address
 SELECT number, agent, owner, tier FROM threads WHERE thread = ?
 
@@ -28,6 +36,12 @@ UPDATE threads SET
     counter = ?, commit_id = ?, context = ?, tier = ?, state = ?, owes = ?, waits = ?, attempt = ?,
     not_before = ?, updated = ?, title = ?, trace = ?, length = ?, shape = ?, head = ?
 WHERE number = ?
+
+-- name: advance_known
+UPDATE threads SET
+    counter = ?, commit_id = ?, context = ?, tier = ?, state = ?, owes = ?, waits = ?, attempt = ?,
+    not_before = ?, updated = ?, title = ?, trace = ?, length = ?, shape = ?, head = ?
+WHERE number = ? AND counter = ? AND commit_id = ?
 
 -- name: rewrite
 UPDATE threads SET
