@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from torpor.core.errors import Refused
+from torpor.core.errors import Refused, Unavailable
 from torpor.ports import Clock
 from torpor.stores.sqlite.faults import busy, fault
 from torpor.stores.sqlite.schema import migrate
@@ -38,6 +38,8 @@ class Database:
         self._reader: sqlite3.Connection | None = None
         self._spare: list[sqlite3.Connection] = []
         self._closed = False
+        self._place = Path(path).absolute()
+        self._file = _identity(self._place)
 
     @classmethod
     def open(
@@ -70,9 +72,15 @@ class Database:
     async def write(self, operation: Operation[T], *, heavy: bool = False) -> T:
         """Run an operation in a transaction: wholly or not at all, durable when this returns.
 
+        ``Unavailable`` if the file is no longer there: what is written to it then is lost with this process.
         It must neither commit nor keep a cursor. ``heavy``: it moves many bytes; keep it off the event loop.
         """
         self._check_open()
+        if _identity(self._place) != self._file:
+            raise Unavailable(
+                f"The file of the store {self.path} is gone, or another one is in its place. "
+                "Put it back, or end all processes of this store and start them again."
+            )
         return await self._writer.write(operation, heavy=heavy)
 
     def read(self, reading: Operation[T]) -> T:
@@ -141,6 +149,15 @@ class Database:
                 connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise fault(error, self.path) from error
+
+
+def _identity(place: Path) -> tuple[int, int] | None:
+    """Which file is there, whatever its name; None if none is."""
+    try:
+        found = place.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def path_of(url: str) -> str:
