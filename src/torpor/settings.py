@@ -127,7 +127,7 @@ def parse_listen(listen: str) -> tuple[str, int]:
     """Host and port of ``host:port``; IPv6 in brackets. Raises ``Refused``."""
     host, colon, port = listen.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    fits = colon and bare and port.isascii() and port.isdigit()
+    fits = bool(colon and bare and port.isascii() and port.isdigit())
     if fits and (len(port) > 5 or int(port) > LARGEST_PORT):
         raise Refused(f"{listen[:100]!r}: a port is a number from 0 to {LARGEST_PORT}; 0 takes a free one.")
     if not fits or (":" in bare and bare == host) or any(c.isspace() or c in "/@[]" for c in bare):

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import sqlite3
 import stat
 import subprocess
@@ -96,6 +97,36 @@ def test_a_foreign_server_at_the_address_gets_no_token(
         assert other.log.count("GET /healthz") > before
         assert "POST /threads" not in other.log
     assert "a worker" in shell.good("explain", thread)
+
+
+def test_a_port_that_is_taken_leaves_nothing_behind(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = shell.run("serve", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert done.returncode == 1
+    assert "perhaps another server of yours; give another port to --listen" in done.stderr
+    assert sorted(path.name for path in shell.folder.iterdir()) == ["bots.py", "torpor.toml"]
+
+
+def test_a_server_without_agents_says_how_to_name_some(shell: Shell) -> None:
+    (shell.folder / "torpor.toml").write_text('listen = "127.0.0.1:0"\n')
+    with shell.serving():
+        assert "Name some, `torpor serve package.module:name`" in shell.log
+
+
+def test_threads_are_a_line_each_where_nobody_looks_at_a_terminal(shell: Shell) -> None:
+    shell.environment["COLUMNS"] = "40"
+    ids = [shell.good("new", "echo", "many words " * 9).strip() for _ in range(2)]
+    heading, *rows = shell.good("threads").splitlines()
+    assert heading.split()[:3] == ["thread", "agent", "state"]
+    assert sorted(row.split()[0] for row in rows) == sorted(ids)
+    assert all("open   slice echo" in row and "many words many words many" in row for row in rows)
+
+
+@pytest.mark.parametrize(("command", "usage"), [("new", "[TEXT...]"), ("serve", "[AGENT...]")])
+def test_usage_lines_hold_no_brackets_in_brackets(shell: Shell, command: str, usage: str) -> None:
+    told = shell.good(command, "--help").splitlines()[0]
+    assert usage in told
+    assert "[[" not in told
 
 
 def test_a_worker_that_was_killed_loses_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import io
 import re
 
+import msgspec
 from rich.console import Console
 from rich.text import Text as Line
 
@@ -11,7 +12,7 @@ from torpor.cli.conversation import Conversation
 from torpor.core.messages import By, Message, Result, Text
 from torpor.core.record import SliceRecord, WaitSettled
 from torpor.ports import Row
-from torpor.runtime.explain import Explanation
+from torpor.runtime.explain import Explanation, Waiting
 from torpor.runtime.threads import Entry
 from torpor.web.shapes import Found, Received, view
 
@@ -97,5 +98,10 @@ def test_long_results_are_cut_unless_all_is_asked_for() -> None:
 
 
 def test_a_thread_that_did_nothing_yet() -> None:
+    waits = found().explanation
+    still = msgspec.structs.replace(waits, waits=(Waiting("c", "call", "add", AT),))
+    waiting = msgspec.structs.replace(found(), explanation=still)
+    ending = [line.plain for line in Conversation(waiting).ending()]
+    assert "waited for nothing that has ended yet; its model worked 0.0 s" in ending
     ending = [line.plain for line in Conversation(found()).ending()]
     assert "waited for nothing yet; its model worked 0.0 s" in ending

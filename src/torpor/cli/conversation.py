@@ -200,7 +200,8 @@ class Conversation:
         if self._people:
             sums["people"] = self._people
         words = [f"{duration(seconds)} for {name}" for name, seconds in sorted(sums.items(), key=_longest)]
-        told = ", ".join(words) or "for nothing yet"
+        nothing = "for nothing that has ended yet" if self._found.explanation.waits else "for nothing yet"
+        told = ", ".join(words) or nothing
         return f"{told}; its model worked {duration(self._model)}"
 
 

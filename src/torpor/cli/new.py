@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def new(
     agent: Annotated[str, typer.Argument(help="The agent's name.")],
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Its first words; - reads them.")
+        list[str] | None, typer.Argument(metavar="TEXT...", help="Its first words; - reads them.")
     ] = None,
     *,
     thread: Annotated[str, typer.Option(help="The thread's id; made up if left out.")] = "",

@@ -21,7 +21,7 @@ Store = Annotated[
 ThreadId = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id; see `torpor threads`.")]
 AgentRefs = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[AGENT]...", help="Agents as package.module:name, instead of the settings'."),
+    typer.Argument(metavar="AGENT...", help="Agents as package.module:name, instead of the settings'."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -30,7 +30,7 @@ def _rap() -> None:
 
 @rap.command("check")
 def check(
-    url: Annotated[str | None, typer.Argument(metavar="[URL]", help="The tool server's base URL.")] = None,
+    url: Annotated[str | None, typer.Argument(metavar="URL", help="The tool server's base URL.")] = None,
     *,
     token: Annotated[
         str | None, typer.Option(help="Its bearer token.", envvar="TORPOR_RAP_TOKEN", show_envvar=True)

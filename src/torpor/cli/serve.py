@@ -30,10 +30,11 @@ async def _serve(settings: "Settings") -> int:
     from torpor.cli.tokens import make_token
     from torpor.cli.working import log_to_stderr, until_signalled
     from torpor.web.app import build
-    from torpor.web.listening import listening
+    from torpor.web.listening import check_free, listening
     from torpor.wiring import ADDRESSES, open_parts
 
     log_to_stderr(settings.log_level)
+    check_free(settings.listen)
     async with contextlib.AsyncExitStack() as stack:
         parts = await stack.enter_async_context(open_parts(settings, claim=settings.claim))
         app = build(
@@ -49,6 +50,11 @@ async def _serve(settings: "Settings") -> int:
         if settings.workers and parts.roster.names:
             await stack.enter_async_context(parts.working(settings.workers))
         err().print(line(("serving ", "dim"), url, f"  agents: {', '.join(parts.roster.names) or 'none'}"))
+        if not parts.roster.names:
+            hint = (
+                "no agents: threads wait. Name some, `torpor serve package.module:name`, or in torpor.toml."
+            )
+            err().print(line(("warning: ", "bold yellow"), hint))
         if settings.token_path is not None:
             err().print(line(("token in ", "dim"), str(settings.token_path)))
         await until_signalled()

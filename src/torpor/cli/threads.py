@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from torpor.web.shapes import Found
 
 
+WIDEST = 1_000
+"""Columns where nobody looks at a terminal."""
+GAP = 2
+TITLE = 40
+"""Characters of a title that are shown, if there is room."""
+COLUMNS = ("thread", "agent", "state", "waits for", "since", "next wake")
+
+
 def threads(
     *,
     agent: Annotated[str | None, typer.Option(help="Only threads of this agent.")] = None,
@@ -40,25 +48,30 @@ async def _threads(
     if as_json:
         print(screen.as_json(found))  # noqa: T201 -- the command's output
     elif found:
-        screen.out().print(_table(found, time.time()))
+        console = screen.out()
+        room = console.width if console.is_terminal else WIDEST
+        console.width = WIDEST  # each thread is one line, whatever looks at it
+        console.print(_table(found, time.time(), room), crop=False)
     else:
         screen.err().print(screen.line("No threads."))
     return 0
 
 
-def _table(found: "list[Found]", now: float) -> "Table":
-    from rich import box
+def _table(found: "list[Found]", now: float, room: int) -> "Table":
     from rich.table import Table
 
     from torpor.cli.screen import line
     from torpor.cli.visible import one_line
 
-    table = Table(box=box.SIMPLE)
-    for name in ("thread", "agent", "state", "waits for", "since", "next wake", "about"):
-        table.add_column(name, no_wrap=name == "thread", overflow="fold")
-    for one in found:
-        cells = (one.id, one.agent, one.state, *_waits(one, now), one_line(one.title, 40))
-        table.add_row(*(line(cell) for cell in cells))
+    rows = [(one.id, one.agent, one.state, *_waits(one, now)) for one in found]
+    wide = [max(len(name), *(len(row[at]) for row in rows)) for at, name in enumerate(COLUMNS)]
+    left = room - sum(wide) - GAP * len(wide)
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    for name in (*COLUMNS, "about"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    for one, cells in zip(found, rows, strict=True):
+        title = one_line(one.title, min(TITLE, max(8, left)))
+        table.add_row(*(line(cell) for cell in (*cells, title)))
     return table
 
 

@@ -54,7 +54,9 @@ async def _worker(settings: "Settings", soon: float | None) -> int:
             await asyncio.gather(*ends, return_exceptions=True)
             for end in done:
                 end.result()
-        err().print(line(("stopped ", "dim"), f"after {running.slices} slices"))
+        err().print(
+            line(("stopped ", "dim"), f"after {running.slices} slice{'' if running.slices == 1 else 's'}")
+        )
     return 0
 
 

@@ -42,7 +42,7 @@ async def sweep_always(
         try:
             found = await sweep(store, queue, agents)
             if found:
-                log.info("Rang %d threads that held work", found)
+                log.info("Rang %d %s that held work", found, "thread" if found == 1 else "threads")
             if clock.now() - pruned > PRUNE_EVERY:
                 pruned = clock.now()
                 await store.prune(pruned - RETENTION)

@@ -120,7 +120,8 @@ class FunctionTool:
         except TimeoutError:
             if not limit.expired():
                 raise
-            text = f"Error: {self.name} did not finish within {self.timeout:g} seconds."
+            unit = "second" if self.timeout == 1 else "seconds"
+            text = f"Error: {self.name} did not finish within {self.timeout:g} {unit}."
             return ResultParts((Text(text),), is_error=True, cause="timeout")
         return _result(self.name, outcome)
 

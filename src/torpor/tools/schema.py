@@ -216,8 +216,8 @@ def _described(kind: Any) -> Any:
 def _object_schema(name: str, shape: type[msgspec.Struct], documented: Mapping[str, str]) -> dict[str, Any]:
     try:
         _, components = msgspec.json.schema_components([shape], ref_template="#/$defs/{name}")
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"tool {name}: a parameter's type has no JSON form: {error}") from None
+    except (TypeError, ValueError):
+        raise TypeError(f"tool {name}: {_formless(shape)}") from None
     schema: dict[str, Any] = components.pop(_ROOT)
     schema.pop("title", None)
     for parameter, text in documented.items():
@@ -232,6 +232,20 @@ def _object_schema(name: str, shape: type[msgspec.Struct], documented: Mapping[s
     if problems:
         raise TypeError(f"tool {name}: its schema is invalid: {problems[0]}")
     return schema
+
+
+def _formless(shape: type[msgspec.Struct]) -> str:
+    """Which parameter has a type that cannot be described, and what can."""
+    for field in msgspec.structs.fields(shape):
+        try:
+            msgspec.json.schema(field.type)
+        except (TypeError, ValueError):
+            kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+            return (
+                f"the type of parameter {field.name} ({kind}) cannot be put in a JSON Schema; "
+                "use str, int, float, bool, list, dict, Literal, or one dataclass, TypedDict or msgspec struct"
+            )
+    return "its parameters cannot be put in a JSON Schema"
 
 
 def _binder(shape: type[msgspec.Struct]) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import AsyncIterator, Iterator
 
@@ -69,6 +70,11 @@ async def listening(app: Starlette, listen: str) -> AsyncIterator[str]:
         listener.close()
 
 
+def check_free(listen: str) -> None:
+    """``Refused`` if the address cannot be had, before anything is made for a server that cannot be."""
+    _bind(*parse_listen(listen)).close()
+
+
 def _config(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
@@ -94,8 +100,16 @@ def _bind(host: str, port: int) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise Refused(f"Cannot listen on {host}:{port}: {error.strerror or error}.") from None
+        raise Refused(f"Cannot listen on {host}:{port}: {_why(error)}.") from None
     return listener
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            "something listens there already, perhaps another server of yours; give another port to --listen"
+        )
+    return error.strerror or str(error)
 
 
 def _url(host: str, port: int) -> str:
