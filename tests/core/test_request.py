@@ -39,6 +39,7 @@ def test_each_item_has_its_words() -> None:
     assert item_text(InputItem(1.0, (Text("a"), Text("b")))) == "a\nb"
     assert item_text(TurnItem((Text("a"), Call("c", "read"), Text("b")))) == "a\nb"
     assert item_text(ResultsItem((VIEW, VIEW))) == "one\ntwo\none\ntwo"
+    assert ResultsItem((VIEW,)).text == "one\ntwo"
     assert item_text(INJECTED) == "ping"
     assert item_text(NoticeItem("[x]")) == "[x]"
 

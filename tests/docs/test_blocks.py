@@ -7,6 +7,7 @@ a test; ``compiled: WHY``: it is only compiled.
 
 import ast
 import asyncio
+import codeop
 import inspect
 import subprocess
 import sys
@@ -37,6 +38,19 @@ def test_the_python_of_a_page_runs(page: Page, tmp_path: Path, monkeypatch: pyte
                 Path(block.note.removeprefix(FILE)).write_text(block.text, encoding="utf-8")
             if _runs(block):
                 _run(block, names, runner, monkeypatch)
+
+
+def test_the_blocks_of_the_first_page_can_be_pasted_into_a_prompt() -> None:
+    """Line by line, as ``python -m asyncio`` takes them: a blank line ends what is indented."""
+    for block in next(page for page in PAGES if page.name.endswith("python.md")).blocks("python"):
+        prompt = codeop.CommandCompiler()
+        prompt.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        typed: list[str] = []
+        for line in (*block.text.splitlines(), ""):
+            typed.append(line)
+            if prompt("\n".join(typed)) is not None:
+                typed.clear()
+        assert not any(typed), f"{block}: it does not end"
 
 
 def test_what_stands_behind_the_language_is_known() -> None:

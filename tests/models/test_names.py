@@ -39,7 +39,7 @@ def test_no_script_of_that_name(name: str) -> None:
 
 
 def test_a_missing_sdk_is_told_with_the_command() -> None:
-    with pytest.raises(Refused, match=r"pip install 'torpor\[no_such_sdk\]'"):
+    with pytest.raises(Refused, match=r"pip install '\.\[no_such_sdk\]'"):
         require("no_such_sdk")
 
 

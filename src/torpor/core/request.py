@@ -74,6 +74,11 @@ class ResultsItem(Item, frozen=True, tag="results"):
 
     results: tuple[ResultView, ...]
 
+    @property
+    def text(self) -> str:
+        """The words of all, one after the other."""
+        return "\n".join(result.text for result in self.results)
+
 
 class InjectedItem(Item, frozen=True, tag="injected"):
     """News of an earlier call: an event of its subscription, or its late result.
@@ -178,8 +183,6 @@ class Attempt(msgspec.Struct, frozen=True):
 
 def item_text(item: AnyItem) -> str:
     """The words of any item."""
-    if isinstance(item, ResultsItem):
-        return "\n".join(result.text for result in item.results)
     return item.text
 
 

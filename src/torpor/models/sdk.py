@@ -22,7 +22,9 @@ _loaded: dict[str, ModuleType] = {}
 def require(package: str) -> None:
     """``Refused`` with the command to run, if an SDK is not installed."""
     if find_spec(package) is None:
-        raise Refused(f"the {package} SDK is not installed; run: pip install 'torpor[{package}]'")
+        raise Refused(
+            f"the {package} SDK is not installed; in Torpor's checkout run: pip install '.[{package}]'"
+        )
 
 
 def host_of(base_url: str) -> str:

@@ -243,7 +243,7 @@ def _formless(shape: type[msgspec.Struct]) -> str:
             kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
             return (
                 f"the type of parameter {field.name} ({kind}) cannot be put in a JSON Schema; "
-                "use str, int, float, bool, list, dict, Literal, or one dataclass, TypedDict or msgspec struct"
+                "use str, int, float, bool, list, dict, Literal, one dataclass, TypedDict or msgspec struct"
             )
     return "its parameters cannot be put in a JSON Schema"
 
