@@ -346,8 +346,8 @@ def test_a_slow_turn_stands_before_what_came_meanwhile() -> None:
     assert played.why == "waiting"
     played.absorb(played.result(a, "one"))
     played.reply("done")
-    texts = [getattr(item, "text", "results") for item in played.requests[-1].items]
-    assert texts == ["go", "working", "results", "two", "three"]
+    texts = [item.text for item in played.requests[-1].items]
+    assert texts == ["go", "working", "one", "two", "three"]
     assert isinstance(played.requests[-1].items[1], TurnItem)
 
 

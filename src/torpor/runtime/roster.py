@@ -88,7 +88,9 @@ class Roster:
         self._members = {member.name: member for member in members}
         self._outfits: dict[int, Outfit] = {}
         if len(self._members) < len(members):
-            raise Refused("Two agents have the same name; each needs its own.")
+            names = [member.name for member in members]
+            double = next(name for name in names if names.count(name) > 1)
+            raise Refused(f"Two agents are named {double!r}; each needs a name of its own.")
 
     @property
     def names(self) -> tuple[str, ...]:
