@@ -29,4 +29,3 @@ class Mender:
         """What is left at the end."""
         held, self._held = self._held, ""
         return "\ufffd" if held else ""
-
