@@ -15,6 +15,10 @@ _DISK = "The disk that holds the store {path} fails ({code}). Nothing was half-w
 _DAMAGED = (
     "The store {path} is damaged ({code}). Restore a copy, or ask SQLite's `.recover` for what is left."
 )
+_GONE = (
+    "The file of the store {path} is gone, or another one is in its place. "
+    "Put it back, or end all processes of this store and start them again."
+)
 _OURS = "The store {path} did not accept a statement ({code}: {error})."
 
 _KINDS: dict[int, tuple[type[TorporError], str]] = {
@@ -37,6 +41,11 @@ def fault(error: sqlite3.Error, path: str) -> TorporError:
     kind, text = _KINDS.get(primary_code(error), (Broken, _OURS))
     code = getattr(error, "sqlite_errorname", type(error).__name__)
     return kind(text.format(path=path, code=code, error=error))
+
+
+def gone(path: str) -> Unavailable:
+    """What is written to a file that is no longer in its place is lost with the process."""
+    return Unavailable(_GONE.format(path=path))
 
 
 def primary_code(error: sqlite3.Error) -> int:

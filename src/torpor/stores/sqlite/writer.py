@@ -14,7 +14,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from torpor.stores.sqlite.faults import busy, fault
+from torpor.stores.sqlite.faults import busy, fault, gone
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
@@ -75,11 +75,14 @@ class Writer(Protocol):
 class InlineWriter:
     """One transaction an operation, in the caller's own thread: always the same order."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, there: Callable[[], bool]) -> None:
         self._connection = connection
         self._path = path
+        self._there = there
 
     async def write(self, operation: Operation[T], *, heavy: bool = False) -> T:  # noqa: ARG002
+        if not self._there():
+            raise gone(self._path)
         job = Job(operation, None, heavy=False)
         failure = transact(self._connection, self._path, [job])
         if error := failure or job.error:
@@ -94,9 +97,10 @@ class InlineWriter:
 class GroupWriter:
     """Gathers what is asked for while a transaction is being committed into the next one."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, there: Callable[[], bool]) -> None:
         self._connection = connection
         self._path = path
+        self._there = there
         self._asked: list[Job] = []
         self._busy = False
         self._thread = _Thread()
@@ -120,6 +124,9 @@ class GroupWriter:
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         jobs, self._asked = self._asked[:TOGETHER], self._asked[TOGETHER:]
+        if not self._there():
+            self._end(loop, jobs, gone(self._path))
+            return
         if any(job.heavy for job in jobs) or not self._entered():
             self._thread.run(loop, lambda: transact(self._connection, self._path, jobs), self._end, jobs)
             return
