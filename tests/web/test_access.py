@@ -104,7 +104,7 @@ def test_without_a_token_only_this_machine(client: tuple[str, int] | None, host:
     "listen", ["", "8377", ":8377", "localhost", "localhost:x", "localhost:70000", "h:-1"]
 )
 def test_bad_addresses_to_listen_on(listen: str) -> None:
-    with pytest.raises(Refused, match="host:port|a port is a number from 0 to 65535"):
+    with pytest.raises(Refused, match=r"host:port|a port is a number from 0 to 65535"):
         parse_listen(listen)
 
 
