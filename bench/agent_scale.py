@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 from comparing import compare, compare_all
+from profiling import shares
 from reporting import compared, told, write_page
 from running import Figures, Options, run
 from verifying import Skipped
@@ -30,9 +31,9 @@ def main() -> int:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent_scale", description=__doc__)
     add = parser.add_argument
-    add("--agents", type=_count, default=0, help="agents in all (1,000; 500 on disk)")
+    add("--agents", type=_count, default=0, help="agents in all (800; 320 on disk)")
     add("--turns", type=_count, default=20, help="turns of each: two completions a turn")
-    add("--wave", type=_count, default=500, help="agents at once")
+    add("--wave", type=_count, default=0, help="agents at once (a quarter of them, at most 500)")
     add("--store", default="", help="memory:, sqlite: (a temporary file) or sqlite:///path (a new file)")
     add(
         "--text",
@@ -42,7 +43,7 @@ def _arguments() -> argparse.ArgumentParser:
     )
     add("--synchronous", choices=("FULL", "NORMAL"), default="FULL", help="what a commit waits for, on disk")
     add("--slots", type=_count, default=0, help="slices side by side (8; 64 on disk)")
-    add("--loop", choices=("uvloop", "asyncio"), default="uvloop", help="the event loop")
+    add("--loop", choices=("asyncio", "uvloop"), default="asyncio", help="the event loop")
     add(
         "--repeat",
         type=_count,
@@ -63,10 +64,11 @@ def _count(text: str) -> int:
 
 
 def _options(given: argparse.Namespace, store: str) -> Options:
+    agents = given.agents or (320 if store.startswith("sqlite") else 800)
     return Options(
-        agents=given.agents or (500 if store.startswith("sqlite") else 1_000),
+        agents=agents,
         turns=given.turns,
-        wave=given.wave,
+        wave=given.wave or min(500, max(1, agents // 4)),
         store=store,
         text=given.text,
         synchronous=given.synchronous,
@@ -100,7 +102,7 @@ def _compared(given: argparse.Namespace) -> int:
         return 0
     print(compared(comparison))
     if len(sys.argv) == 1:
-        write_page(PAGE, comparison)
+        write_page(PAGE, msgspec.structs.replace(comparison, shares=shares()))
     return 0
 
 

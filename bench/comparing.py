@@ -47,6 +47,8 @@ class Comparison(msgspec.Struct, frozen=True):
 
     runs: list[Runs]
     ratios: list[Ratio]
+    shares: list[tuple[str, float]] = []
+    """Where the time of a completion goes in memory."""
 
 
 def compare_all(options: list[Options], repeat: int) -> Comparison:

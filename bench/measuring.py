@@ -37,9 +37,12 @@ def resident() -> int:
 
 
 def slope(points: list[tuple[int, int]]) -> float:
-    """Bytes an agent, by least squares over (agents, bytes); 0 for fewer than two points."""
-    if len(points) < 2:
-        return 0.0
+    """Bytes an agent, by least squares over (agents, bytes).
+
+    The first wave also fills caches and pools once and for all; where there are others, it is left out.
+    """
+    if len(points) > 2:
+        points = points[1:]
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)
     across = sum((x - mean_x) ** 2 for x, _ in points)

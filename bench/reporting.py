@@ -49,7 +49,8 @@ def write_page(page: Path, comparison: Comparison) -> None:
     """Put the figures into their block of the page; the rest of it is left alone."""
     text = page.read_text("utf-8")
     block = "\n".join([BEGIN, "", f"Machine: {where(comparison.runs[0].median.machine)}.", ""])
-    block += "\n" + "\n".join([*_table(comparison), "", *_ratios(comparison), "", END])
+    tables = [*_table(comparison), "", *_ratios(comparison), "", *_shares(comparison), "", END]
+    block += "\n" + "\n".join(tables)
     page.write_text(_BLOCK.sub(lambda _: block, text), "utf-8")
 
 
@@ -70,6 +71,11 @@ def _table(comparison: Comparison) -> list[str]:
             f"| {one.rss_bytes_per_agent:,} B | {one.disk_bytes_per_agent:,} B |"
         )
     return rows
+
+
+def _shares(comparison: Comparison) -> list[str]:
+    rows = ["| part of a completion, memory store | share of its time under a profiler |", "|---|---|"]
+    return [*rows, *(f"| {part} | {share:.0%} |" for part, share in comparison.shares)]
 
 
 def _ratios(comparison: Comparison) -> list[str]:

@@ -37,7 +37,7 @@ class Options(msgspec.Struct, frozen=True):
     text: str = "same"
     synchronous: str = "FULL"
     slots: int = 0
-    loop: str = "uvloop"
+    loop: str = "asyncio"
     lean: str = ""
     """Empty: the runtime. ``one``: the lean loop, a commit a slice; ``group``: with group commit."""
 
@@ -127,7 +127,7 @@ def run(options: Options) -> Figures:
         if options.store in ("sqlite:", "sqlite://"):
             options = msgspec.structs.replace(options, store=f"sqlite:///{folder}/agents.db")
         measured = Run(options)
-        looped(options.loop)(_lean(measured) if options.lean else _runtime(measured))
+        looped(options.loop)(_lean(measured) if options.lean else through_runtime(measured))
         return measured.figures()
 
 
@@ -140,7 +140,8 @@ def looped(loop: str) -> Callable[[Coroutine[Any, Any, T]], T]:
     return asyncio.run
 
 
-async def _runtime(run: Run) -> None:
+async def through_runtime(run: Run) -> None:
+    """Do the work through the runtime, and check all of it."""
     options = run.options
     observer = Observer()
     async with _worked(options, run.texts, observer) as parts:
