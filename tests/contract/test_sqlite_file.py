@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from torpor.core.errors import Broken, Refused, Unavailable
-from torpor.stores.sqlite import Database, SqliteStore, writer
+from torpor.stores.sqlite import Database, SqliteStore, database, writer
 from torpor.stores.sqlite.database import path_of
 from torpor.stores.sqlite.schema import migrations
 from torpor.testing.samples import commit_on, fresh, said, texts, thread_row
@@ -288,6 +288,7 @@ async def test_a_busy_file_is_waited_for_beside_the_loop(file: Path) -> None:
 
 async def test_a_file_busy_for_too_long_is_unavailable(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "PATIENCE", 0.05)
+    monkeypatch.setattr(database, "PATIENCE", 0.05)
     store = SqliteStore(Database.open(file))
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

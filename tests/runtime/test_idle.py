@@ -20,6 +20,7 @@ from torpor.runtime.worker import Worker
 from torpor.wiring import Parts, open_parts
 
 THREADS = 10_000
+READERS = 16
 CALLING = 500
 """Those of them that wait for a tool server; the others sleep or have nothing to do."""
 SENDERS = 64
@@ -126,7 +127,10 @@ async def test_ten_thousand_waiting_threads_hold_nothing(kind: str, tmp_path: Pa
         rows = await parts.store.threads(after="idle-", limit=THREADS)
         assert sum(row.waits for row in rows) == CALLING + (THREADS - CALLING) // 2
         assert worker.busy == 0
-        assert await surplus(none) == {}
+        more = await surplus(none)
+        # Connections for reading are a pool of bounded size: it may have grown by some, whoever waits.
+        assert more.pop("files", 0) <= READERS
+        assert more == {}
 
 
 async def at_rest(parts: Parts) -> Held:

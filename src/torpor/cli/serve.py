@@ -49,12 +49,12 @@ async def _serve(settings: "Settings") -> int:
         await parts.side.put(ADDRESSES, "local", url.encode())
         if settings.workers and parts.roster.names:
             await stack.enter_async_context(parts.working(settings.workers))
-        err().print(line(("serving ", "dim"), url, f"  agents: {', '.join(parts.roster.names) or 'none'}"))
         if not parts.roster.names:
             hint = (
                 "no agents: threads wait. Name some, `torpor serve package.module:name`, or in torpor.toml."
             )
             err().print(line(("warning: ", "bold yellow"), hint))
+        err().print(line(("serving ", "dim"), url, f"  agents: {', '.join(parts.roster.names) or 'none'}"))
         if settings.token_path is not None:
             err().print(line(("token in ", "dim"), str(settings.token_path)))
         await until_signalled()

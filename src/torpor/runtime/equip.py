@@ -4,6 +4,7 @@ A server that is away when a thread first needs it is waited for, by rings, up t
 the thread goes on without it, visibly, and looks again at the start of each exchange.
 """
 
+from collections import OrderedDict
 from hashlib import sha256
 from typing import Protocol
 
@@ -16,6 +17,8 @@ from torpor.ports import Side
 from torpor.runtime.roster import Member
 
 PATIENCE = 30.0
+MANIFESTS = 64
+"""Manifests that a process remembers; others are read from the store again."""
 
 
 class Discovery(Protocol):
@@ -32,7 +35,7 @@ class Equipment:
         self._side = side
         self._discovery = discovery
         self._patience = patience
-        self._manifests: dict[str, bytes] = {}
+        self._manifests: OrderedDict[str, bytes] = OrderedDict()
 
     async def definition(self, member: Member, thread: str, head: Head) -> Definition:
         """The agent with the tools that this thread has recorded."""
@@ -51,8 +54,13 @@ class Equipment:
             known = await self._side.get_blob(thread, hash)
             if known is None:
                 raise Broken(f"The manifest {hash[:12]} that the thread uses is not in the store.")
-            self._manifests[hash] = known
+            self._remember(hash, known)
         return known
+
+    def _remember(self, hash: str, body: bytes) -> None:
+        self._manifests[hash] = body
+        if len(self._manifests) > MANIFESTS:
+            self._manifests.popitem(last=False)
 
     async def equip(self, member: Member, step: Step) -> float:
         """Record what is missing. Above 0: wait, and look again at that instant."""
@@ -76,7 +84,7 @@ class Equipment:
             self._go_without(step, server, str(error), first=first)
             return 0.0
         hash = sha256(body).hexdigest()
-        self._manifests[hash] = body
+        self._remember(hash, body)
         await self._side.put_blob(step.thread, hash, body)
         known = {**step.head.toolsets, server: hash}
         manifests = {url: self._manifests[one] for url, one in known.items() if one in self._manifests}

@@ -1,5 +1,6 @@
 """Agents as the runtime needs them, without knowing where their tools come from."""
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -81,12 +82,16 @@ class Outfit(msgspec.Struct, frozen=True, eq=False):
     fixed: Fixed
 
 
+OUTFITS = 256
+"""Definitions whose fixed parts are remembered."""
+
+
 class Roster:
     """The agents that this process knows, by name."""
 
     def __init__(self, members: Sequence[Member] = ()) -> None:
         self._members = {member.name: member for member in members}
-        self._outfits: dict[int, Outfit] = {}
+        self._outfits: OrderedDict[int, Outfit] = OrderedDict()
         if len(self._members) < len(members):
             names = [member.name for member in members]
             double = next(name for name in names if names.count(name) > 1)
@@ -113,4 +118,6 @@ class Roster:
         known = self._outfits.get(id(definition))
         if known is None or known.definition is not definition:
             known = self._outfits[id(definition)] = Outfit(definition, Fixed(definition))
+            if len(self._outfits) > OUTFITS:
+                self._outfits.popitem(last=False)
         return known
