@@ -63,7 +63,7 @@ class Step:
 
     def mark(self) -> Mark:
         """This place in the step."""
-        return Mark(self.head, self.now, tuple(len(grown) for grown in self._grown()))
+        return Mark(self.head, self.now, tuple([len(grown) for grown in self._grown()]))
 
     def back(self, mark: Mark) -> None:
         """Forget all that was decided since a mark."""
