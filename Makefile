@@ -17,7 +17,7 @@ demo: $(STAMP) ## an agent sleeps while its tools work: no key, no network
 	$(BIN)/torpor demo $(ARGS)
 
 test: $(STAMP) ## all tests
-	$(BIN)/python -m pytest $(TESTS) -n 2 --dist worksteal -m "not live" $(ARGS)
+	$(BIN)/python -m pytest $(TESTS) -n 4 --dist worksteal -m "not live" $(ARGS)
 
 check: $(STAMP) ## format, lint, types, import contracts, size limits
 	$(BIN)/ruff format --check .

@@ -16,7 +16,7 @@ from torpor.models import Anthropic, OpenAI
 from torpor.testing.pairing import check_anthropic, check_openai
 
 Life = tuple[str, int, list[Move], bool]
-LIVES = 20
+LIVES = 10
 """Of each way of waking."""
 
 
