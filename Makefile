@@ -8,7 +8,7 @@ TESTS ?= tests
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench serve setup format cover test-live mutation clean
+.PHONY: help demo test test-long check bench serve setup format cover test-live mutation clean
 
 help: ## show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -16,8 +16,11 @@ help: ## show the verbs
 demo: $(STAMP) ## an agent sleeps while its tools work: no key, no network
 	$(BIN)/torpor demo $(ARGS)
 
-test: $(STAMP) ## all tests
-	$(BIN)/python -m pytest $(TESTS) -n 4 --dist worksteal -m "not live" $(ARGS)
+test: $(STAMP) ## the tests, in under a minute
+	$(BIN)/python -m pytest $(TESTS) -n 3 --dist worksteal -m "not live and not long" $(ARGS)
+
+test-long: $(STAMP) ## what `make test` leaves out: the conformance kit, documented commands, the benchmark
+	$(BIN)/python -m pytest $(TESTS) -n 3 --dist worksteal -m long $(ARGS)
 
 check: $(STAMP) ## format, lint, types, import contracts, size limits
 	$(BIN)/ruff format --check .

@@ -9,6 +9,29 @@ import pytest
 gc.disable()
 
 
+LONG = (
+    "tests/bench/",
+    "tests/conformance/test_",
+    "tests/docs/test_commands.py",
+    "tests/protocol/test_peers.py",
+    "tests/runtime/test_idle.py::test_thousands_of_waiting_threads_hold_nothing[sqlite",
+    "tests/runtime/test_random_lives.py",
+    "tests/cli/test_commands.py",
+    "tests/end_to_end/test_kill.py",
+    "tests/models/test_prefix.py",
+    "tests/models/test_projected.py",
+    "tests/runtime/test_bad_input.py::test_a_callback_of_fifty_megabytes",
+)
+"""Tests that `make test-long` runs, so that `make test` stays under a minute."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what takes long."""
+    for item in items:
+        if item.nodeid.startswith(LONG):
+            item.add_marker(pytest.mark.long)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Tests run with the garbage collector on."""
     gc.enable()
