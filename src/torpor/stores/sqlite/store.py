@@ -84,7 +84,7 @@ class SqliteStore(SqliteSide):
         return self.database.read(lambda connection: reads.read(connection, thread, after, limit))
 
     async def row(self, thread: str) -> Row | None:
-        return self.database.read(lambda connection: reads.one(connection, thread))
+        return self.database.look(lambda connection: reads.one(connection, thread))
 
     async def inbox(self, thread: str) -> list[AnySignal]:
         return self.database.read(lambda connection: reads.inbox(connection, thread))
