@@ -1,5 +1,6 @@
 """``torpor serve``: API, callbacks, live events, and a worker, in one process."""
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,6 +50,8 @@ async def _serve(settings: "Settings") -> int:
         await parts.side.put(ADDRESSES, "local", url.encode())
         if settings.workers and parts.roster.names:
             await stack.enter_async_context(parts.working(settings.workers))
+        signalled = asyncio.create_task(until_signalled(), name="torpor-signals")
+        await asyncio.sleep(0)  # from here on a signal ends the server in order
         if not parts.roster.names:
             hint = (
                 "no agents: threads wait. Name some, `torpor serve package.module:name`, or in torpor.toml."
@@ -57,7 +60,7 @@ async def _serve(settings: "Settings") -> int:
         err().print(line(("serving ", "dim"), url, f"  agents: {', '.join(parts.roster.names) or 'none'}"))
         if settings.token_path is not None:
             err().print(line(("token in ", "dim"), str(settings.token_path)))
-        await until_signalled()
+        await signalled
         err().print(line(("stopping", "dim")))
         await parts.side.put(ADDRESSES, "local", b"")
     return 0
