@@ -31,9 +31,9 @@ def main() -> int:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent_scale", description=__doc__)
     add = parser.add_argument
-    add("--agents", type=_count, default=0, help="agents in all (800; 320 on disk)")
+    add("--agents", type=_count, default=0, help="agents in all (1,000; 600 on disk)")
     add("--turns", type=_count, default=20, help="turns of each: two completions a turn")
-    add("--wave", type=_count, default=0, help="agents at once (a quarter of them, at most 500)")
+    add("--wave", type=_count, default=0, help="agents at once (half of them, at most 500)")
     add("--store", default="", help="memory:, sqlite: (a temporary file) or sqlite:///path (a new file)")
     add(
         "--text",
@@ -64,11 +64,11 @@ def _count(text: str) -> int:
 
 
 def _options(given: argparse.Namespace, store: str) -> Options:
-    agents = given.agents or (320 if store.startswith("sqlite") else 800)
+    agents = given.agents or (600 if store.startswith("sqlite") else 1_000)
     return Options(
         agents=agents,
         turns=given.turns,
-        wave=given.wave or min(500, max(1, agents // 4)),
+        wave=given.wave or min(500, max(1, agents // 2)),
         store=store,
         text=given.text,
         synchronous=given.synchronous,

@@ -19,6 +19,11 @@ LONG = (
     "tests/cli/test_commands.py",
     "tests/end_to_end/test_kill.py",
     "tests/models/test_prefix.py",
+    "tests/web/test_callbacks.py::test_a_thousand",
+    "tests/web/test_reached.py",
+    "tests/runtime/test_store_away.py",
+    "tests/protocol/test_server_restart.py",
+    "tests/docs/test_blocks.py",
     "tests/models/test_projected.py",
     "tests/runtime/test_bad_input.py::test_a_callback_of_fifty_megabytes",
 )
