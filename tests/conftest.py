@@ -14,7 +14,7 @@ LONG = (
     "tests/conformance/test_",
     "tests/docs/test_commands.py",
     "tests/protocol/test_peers.py",
-    "tests/runtime/test_idle.py::test_thousands_of_waiting_threads_hold_nothing[sqlite",
+    "tests/runtime/test_idle.py::test_ten_thousand_waiting_threads_hold_nothing[sqlite",
     "tests/runtime/test_random_lives.py",
     "tests/cli/test_commands.py",
     "tests/end_to_end/test_kill.py",

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from starlette.routing import Route
 
@@ -131,7 +132,18 @@ async def test_a_body_over_the_limit_is_413_and_settles_its_call(chunked: bool) 
         assert messages[3]["is_error"]
 
 
-async def test_a_wrong_token_is_refused_before_its_body_is_read() -> None:
+async def test_a_wrong_token_is_refused_whatever_its_body() -> None:
+    async with served("memory:", workers=0) as (_, client):
+        body = io.BytesIO(b" " * 8 * 1024 * 1024)
+        async with (
+            asyncio.timeout(10),
+            client.session.post(f"{client.url}/callbacks/wrong", data=body) as told,
+        ):
+            assert told.status == 403
+
+
+async def test_a_wrong_token_is_not_read_without_end() -> None:
+    """Who never stops sending is cut off; whether it reads the answer before is the network's to say."""
     async with served("memory:", workers=0) as (_, client):
         sent = 0
 
@@ -142,8 +154,11 @@ async def test_a_wrong_token_is_refused_before_its_body_is_read() -> None:
                 yield b" " * 65_536
 
         async with asyncio.timeout(10):
-            async with client.session.post(f"{client.url}/callbacks/wrong", data=endless()) as response:
-                assert response.status == 403
+            try:
+                async with client.session.post(f"{client.url}/callbacks/wrong", data=endless()) as told:
+                    assert told.status == 403
+            except aiohttp.ClientOSError:
+                pass
         assert sent < 64 * 1024 * 1024
 
 
