@@ -7,33 +7,48 @@ Nothing is held back in the inbox. What must wait for a pending call is recorded
 from collections.abc import Iterable
 
 from torpor.core.builtins import slept, woken
-from torpor.core.calls import detach_active, give_up_all, in_order, note, release
-from torpor.core.effects import Cancel, Notify
-from torpor.core.messages import By, Closed, Happened, Late, Part, Queued, Result, Resumed, Said, Stopped
+from torpor.core.calls import ABSORBED, SETTLED, detach_active, give_up_all, in_order, note, release, watch
+from torpor.core.compaction import compacted, overdue
+from torpor.core.effects import Cancel, Check
+from torpor.core.events import hand_out, happened
+from torpor.core.family import born, close, reported, stopped, told, undelivered
+from torpor.core.messages import By, Forked, Late, Part, Queued, Result, Resumed, Said, Stopped
 from torpor.core.signals import (
+    AnsweredSignal,
     AnySignal,
+    BornSignal,
     ClosedSignal,
+    Compacted,
     Due,
     Finished,
+    ForkedSignal,
     HappenedSignal,
     Nudged,
+    ReportedSignal,
+    RequestedSignal,
     SaidSignal,
     StoppedSignal,
+    Told,
 )
 from torpor.core.step import Step
-from torpor.core.thread import GIVES_UP, OpenCall
-
-ABSORBED = "absorbed"
-SETTLED = "settled already"
+from torpor.core.thread import GIVES_UP, OpenCall, Subscription
+from torpor.core.waits import answered, expired, requested
 
 _RANKS: dict[type[object], int] = {
-    StoppedSignal: 0,
-    ClosedSignal: 0,
-    Finished: 1,
-    Due: 2,
-    SaidSignal: 3,
-    HappenedSignal: 4,
-    Nudged: 5,
+    BornSignal: 0,
+    StoppedSignal: 1,
+    ClosedSignal: 1,
+    Finished: 2,
+    AnsweredSignal: 3,
+    Due: 4,
+    SaidSignal: 5,
+    Told: 5,
+    RequestedSignal: 6,
+    HappenedSignal: 6,
+    ReportedSignal: 6,
+    Compacted: 7,
+    ForkedSignal: 7,
+    Nudged: 8,
 }
 
 
@@ -43,10 +58,12 @@ def absorb(step: Step, signals: Iterable[AnySignal]) -> None:
     step.arrived = frozenset([signal.call for signal in batch if isinstance(signal, Finished)])
     for signal in batch:
         step.moment = min(step.now, max(signal.at, signal.due))
-        step.outcomes[signal.id] = "closed" if step.head.state == "closed" else _absorb(step, signal)
+        closed = step.head.state == "closed"
+        step.outcomes[signal.id] = _refused(step, signal) if closed else _absorb(step, signal)
     if step.definition.wake == "each" and any(wait.kind == "call" for wait in step.settled):
         detach_active(step, "each")
     release(step)
+    hand_out(step)
     if step.woken_by and not step.head.active:
         wake(step, step.woken_by)
 
@@ -76,15 +93,43 @@ def _absorb(step: Step, signal: AnySignal) -> str:
         case SaidSignal():
             return _said(step, signal)
         case HappenedSignal():
-            return _happened(step, signal)
+            return happened(step, signal)
         case Due():
             return _due(step, signal)
         case StoppedSignal():
-            return _stopped(step)
+            return _stopped(step, signal)
         case ClosedSignal():
-            return _closed(step)
-        case _:
+            return _closed(step, signal)
+        case Nudged():
             return _nudged(step)
+        case RequestedSignal():
+            return requested(step, signal)
+        case AnsweredSignal():
+            return answered(step, signal)
+        case Compacted():
+            return compacted(step, signal)
+        case _:
+            return _kin(step, signal)
+
+
+def _kin(step: Step, signal: BornSignal | ReportedSignal | Told | ForkedSignal) -> str:
+    match signal:
+        case BornSignal():
+            return born(step, signal)
+        case ReportedSignal():
+            return reported(step, signal)
+        case Told():
+            return told(step, signal)
+        case _:
+            note(step, Forked(signal.heir, signal.position))
+            return ABSORBED
+
+
+def _refused(step: Step, signal: AnySignal) -> str:
+    """Nothing is added to a closed thread; who reports to it is told so."""
+    if isinstance(signal, ReportedSignal | BornSignal):
+        undelivered(step, signal)
+    return "closed"
 
 
 def _finished(step: Step, signal: Finished) -> str:
@@ -112,6 +157,8 @@ def _finished(step: Step, signal: Finished) -> str:
         )
     )
     step.woken_by = f"the result of {call.name}"
+    if signal.call in step.head.subscriptions:
+        watch(step, signal.call, step.moment, call.server, held=True)
     return ABSORBED
 
 
@@ -121,46 +168,6 @@ def _late(step: Step, signal: Finished, call: OpenCall | None) -> str:
     if signal.subscription and call is not None:
         step.effects.append(Cancel(f"{signal.id}/cancel/late", signal.call, call.server))
     return "late"
-
-
-def _happened(step: Step, signal: HappenedSignal) -> str:
-    subscription = step.head.subscriptions.get(signal.call)
-    source = subscription or step.open_call(signal.call)
-    if source is None or (isinstance(source, OpenCall) and (source.ended or source.given_up in GIVES_UP)):
-        return "no such subscription"
-    step.add(
-        Happened(
-            at=step.moment,
-            call=signal.call,
-            name=source.name,
-            arguments=source.arguments,
-            parts=signal.parts,
-            handle=signal.handle,
-            size=signal.size,
-            final=signal.final,
-            associative=signal.associative,
-            signal=signal.id,
-            by=signal.by,
-            event_id=signal.event_id,
-            seq=signal.seq,
-            gap=max(0, signal.seq - source.seq - 1),
-            occurred_at=signal.occurred_at,
-            natural_key=signal.natural_key,
-            trace=signal.trace or step.trace,
-        )
-    )
-    step.woken_by = f"an event of {source.name}"
-    if signal.final and subscription is not None:
-        step.unsubscribed(signal.call, subscription, "final")
-    if signal.start_by and step.head.active:
-        _insist(step, signal)
-    return ABSORBED
-
-
-def _insist(step: Step, signal: HappenedSignal) -> None:
-    """News with a deadline of its own stops waiting for pending calls when that passes."""
-    id, at = f"{signal.id}/due", step.head.length
-    step.timers.append(Due(step.thread, id, step.now, due=signal.start_by, what="withheld", position=at))
 
 
 def _said(step: Step, signal: SaidSignal) -> str:
@@ -197,8 +204,17 @@ def wake(step: Step, by: str) -> None:
 
 
 def _due(step: Step, signal: Due) -> str:
-    if signal.what == "withheld":
-        return _overdue(step, signal)
+    match signal.what:
+        case "withheld":
+            return _overdue(step, signal)
+        case "wait":
+            return expired(step, signal)
+        case "events":
+            return ABSORBED  # whatever was gathered is handed out at the end of the batch
+        case "status":
+            return _checked(step, signal)
+        case "compaction":
+            return overdue(step, signal)
     call = step.open_call(signal.call)
     if call is None or call.given_up:
         return SETTLED
@@ -213,6 +229,17 @@ def _due(step: Step, signal: Due) -> str:
     return ABSORBED
 
 
+def _checked(step: Step, signal: Due) -> str:
+    """A call is old: its tool server is asked whether it still works on it, now and ever more rarely."""
+    call = step.head.subscriptions.get(signal.call) or step.open_call(signal.call)
+    if call is None or (isinstance(call, OpenCall) and call.given_up):
+        return SETTLED
+    held = isinstance(call, Subscription)
+    step.effects.append(Check(f"{signal.call}/check/{signal.due:.0f}", signal.call, call.server, held))
+    watch(step, signal.call, call.at, call.server, held=held)
+    return ABSORBED
+
+
 def _overdue(step: Step, signal: Due) -> str:
     """Withheld news has waited long enough, unless the model has seen it by now."""
     if step.head.answered >= signal.position or not step.head.active:
@@ -222,21 +249,17 @@ def _overdue(step: Step, signal: Due) -> str:
     return ABSORBED
 
 
-def _stopped(step: Step) -> str:
+def _stopped(step: Step, signal: StoppedSignal) -> str:
     if step.head.state == "stopped":
         return "stopped already"
     give_up_all(step, "stopped", "Stopped: a person stopped the thread.", spared=step.arrived)
     note(step, Stopped())
+    stopped(step, signal)
     return ABSORBED
 
 
-def _closed(step: Step) -> str:
-    give_up_all(step, "stopped", "Stopped: the thread was closed.")
-    for id, subscription in step.head.subscriptions.items():
-        step.effects.append(Cancel(f"{id}/cancel/subscription", id, subscription.server))
-        step.unsubscribed(id, subscription, "closed")
-    note(step, Closed())
-    step.effects.append(Notify(f"{step.thread}/closed"))
+def _closed(step: Step, signal: ClosedSignal) -> str:
+    close(step, signal.by)
     return ABSORBED
 
 

@@ -1,10 +1,14 @@
 """What becomes of open calls: sent out, detached, woken, given up."""
 
+from torpor.core.checks import check_id, next_check
 from torpor.core.effects import Invoke
 from torpor.core.messages import Detached, Note, Noted, Sent
 from torpor.core.signals import Due
 from torpor.core.step import Step
 from torpor.core.thread import OpenCall
+
+ABSORBED = "absorbed"
+SETTLED = "settled already"
 
 
 def note(step: Step, fact: Note) -> None:
@@ -24,10 +28,19 @@ def send(step: Step, id: str, name: str, arguments: str, server: str, repeat: st
     step.effects.append(
         Invoke(f"{id}/invoke", id, name, arguments, server, repeat, at=step.now, trace=step.trace)
     )
+    watch(step, id, step.now, server)
     spec = step.definition.tools.get(name)
     if server and spec is not None and spec.timeout:
         due = step.now + spec.timeout
         step.timers.append(Due(step.thread, f"{id}/deadline", step.now, due=due, call=id, what="deadline"))
+
+
+def watch(step: Step, call: str, at: float, server: str, *, held: bool = False) -> None:
+    """Write the timer of the next question about a call, or a subscription (``held``), opened at ``at``."""
+    if server:
+        number, due = next_check(at, step.now)
+        id = check_id(call, number, held=held)
+        step.timers.append(Due(step.thread, id, step.now, due=due, call=call, what="status"))
 
 
 def release(step: Step) -> None:
@@ -42,7 +55,7 @@ def release(step: Step) -> None:
     released: list[tuple[str, OpenCall]] = []
     for id, call in calls:
         taken = places.get(call.turn, 0)
-        if call.held and taken < step.definition.limits.parallel:
+        if call.held and not call.approval and taken < step.definition.limits.parallel:
             places[call.turn] = taken + 1
             released.append((id, call))
     if released:

@@ -21,6 +21,36 @@ class Limits(msgspec.Struct, frozen=True):
     """Seconds spent in the model."""
     tries: int = 12
     """Tries of one completion before the thread is parked."""
+    depth: int = 8
+    """Threads below each other, the root not counted; 0: no child threads."""
+    children: int = 100
+    """Living children of one thread, those for events not counted."""
+    threads: int = 10_000
+    """Living threads below one root."""
+    events: int = 8
+    """Living children of one thread that work on events; further events wait for a place."""
+
+
+class Approvals(msgspec.Struct, frozen=True):
+    """Which calls wait for a person's approval before they are sent, and what counts if nobody answers."""
+
+    policy: str = "destructive"
+    """``never``; ``destructive``: tools marked so, or ``needs_approval``; ``always``: all sent out."""
+    seconds: float = 0.0
+    """Until ``default`` counts as the answer; 0: for ever."""
+    default: str = "deny"
+    """``deny`` or ``approve``."""
+
+
+class Events(msgspec.Struct, frozen=True):
+    """How events that are not associative become child threads, and which are accepted."""
+
+    window: float = 0.0
+    """Seconds for which events of one subscription are gathered for one child."""
+    most: int = 20
+    """Events that one child is given at most."""
+    verified: str = ""
+    """Accepted are: all (empty, each comes with a callback's token), or only signed ones (``signature``)."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True, eq=False):
@@ -39,6 +69,10 @@ class ToolSpec(msgspec.Struct, frozen=True, eq=False):
     """Seconds that a call may take; 0: no bound."""
     builtin: bool = False
     """Decided by the core itself."""
+    destructive: bool = False
+    """It may destroy something, as its author says."""
+    needs_approval: bool = False
+    """A person approves each call, unless the agent's policy is ``never``."""
 
     def shown(self) -> Tool:
         """The tool as a model is told of it."""
@@ -56,3 +90,9 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     wake: str = "all"
     tier: str = "realtime"
     tools: dict[str, ToolSpec] = {}
+    approvals: Approvals = Approvals()
+    events: Events = Events()
+    orphans: str = "close"
+    """What becomes of the children of a thread that closes: ``close``, or ``adopt`` by its own parent."""
+    window: int = 0
+    """Tokens that the model takes in all; 0: not known, and nothing is compacted."""

@@ -1,6 +1,6 @@
 """The shape of a head: the small state of a thread. ``thread.py`` says how it grows."""
 
-from torpor.core.messages import By, Part, Stored
+from torpor.core.parts import By, Link, OpenWait, Part, Stored
 
 
 class OpenCall(Stored, frozen=True):
@@ -23,6 +23,10 @@ class OpenCall(Stored, frozen=True):
     """The highest number among the events that came before its result."""
     ended: bool = False
     """The last event of its subscription came before the result that would have opened it."""
+    approval: bool = False
+    """Not sent before a person has approved it."""
+    digest: str = ""
+    """What a person has approved."""
 
 
 class Subscription(Stored, frozen=True):
@@ -45,6 +49,39 @@ class QueuedText(Stored, frozen=True):
     signal: str
     by: By
     at: float
+
+
+class Child(Stored, frozen=True):
+    """A living child of a thread."""
+
+    call: str
+    purpose: str = "child"
+    at: float = 0.0
+    title: str = ""
+    quota: int = 0
+    """How many threads may live below it at most."""
+    state: str = "open"
+    """``open``, ``ended`` (its exchange is over), ``parked`` or ``stopped``, as it said last."""
+    source: str = ""
+    """For an event child: the call of the subscription."""
+
+
+class Gathered(Stored, frozen=True):
+    """Events of one subscription that no child has been given yet, by position."""
+
+    positions: tuple[int, ...]
+    since: float
+    """When the first of them came."""
+
+
+class Compaction(Stored, frozen=True):
+    """A summary that is being written. ``before``: tokens of the window when it was begun."""
+
+    child: str
+    upto: int
+    at: float
+    before: int = 0
+    blocking: bool = False
 
 
 class Exchange(Stored, frozen=True):
@@ -82,11 +119,55 @@ class Head(Stored, frozen=True):
     """Tokens that the last completion occupied."""
     reason: str = ""
     """Why it is parked."""
+    turned: int = 0
+    """The position of its last turn."""
+
+    purpose: str = "root"
+    """What it is for: ``root``, ``child``, ``event`` or ``compaction``."""
+    parent: str = ""
+    ancestors: tuple[str, ...] = ()
+    """Threads from the root to the parent."""
+    birth: str = ""
+    """The parent's call that it was born of."""
+    birth_name: str = ""
+    """The tool of that call."""
+    lineage: tuple[Link, ...] = ()
+    quota: int = 0
+    """How many threads may live below it; 0 for a root: by the agent's limits."""
+    used: int = 0
+    """How many of those are taken by living children, their own quotas included."""
+    title: str = ""
+    heard: bool = True
+    """It has reported since its parent last spoke to it: nobody waits for its words."""
+    children: dict[str, Child] = {}
+    heirs: dict[str, int] = {}
+    """Forks that continue this history, each from a position on."""
+    gathered: dict[str, Gathered] = {}
+    """Events to be given to children, by the subscription's call."""
+
+    waits: dict[str, OpenWait] = {}
+    """What people are asked."""
+
+    base: int = 0
+    """The position up to which the summary at position ``summary`` stands for history."""
+    summary: int = 0
+    folded: int = 0
+    """Long results up to this position are shown by their beginning."""
+    compaction: Compaction | None = None
+    uncompacted: int = 0
+    """Compactions in a row that brought nothing."""
+    measured: int = 0
+    """Tokens of the window before the last compaction, until the next turn shows what it brought."""
 
     @property
     def owes(self) -> bool:
         """An answer is owed, blocked or not."""
         return self.owed > self.answered
+
+    @property
+    def blocked(self) -> bool:
+        """The model is not asked before a summary has made room."""
+        return self.compaction is not None and self.compaction.blocking
 
     @property
     def active(self) -> bool:

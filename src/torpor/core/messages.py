@@ -1,109 +1,96 @@
-"""What a thread remembers: the union of messages, and the parts they are made of.
+"""What a thread remembers: the union of messages. All shapes of a history can be imported from here.
 
-Every message is immutable. Times are seconds since the epoch, UTC. A message's position (1, 2, 3, …)
-is not inside it: the store keeps it beside the bytes. Fields are stored under their names with
-defaults left out, so a field may be added with a default and must never change its meaning.
+Every message is immutable. A message's position (1, 2, 3, …) is not inside it: the store keeps it beside the
+bytes.
 """
 
-import msgspec
+from torpor.core.notes import (
+    Adopted,
+    Answered,
+    Born,
+    Closed,
+    Compacting,
+    Detached,
+    Equipped,
+    Folded,
+    Forked,
+    Informed,
+    Late,
+    Note,
+    Parked,
+    Queued,
+    Requested,
+    Resumed,
+    Sent,
+    Spawned,
+    Stopped,
+    Titled,
+    Uncompacted,
+    Unsubscribed,
+)
+from torpor.core.parts import (
+    By,
+    Call,
+    File,
+    Image,
+    Link,
+    OpenWait,
+    Part,
+    Reasoning,
+    Segment,
+    Stored,
+    Text,
+    TurnPart,
+    Usage,
+    text_of,
+)
 
-
-class Stored(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Settings shared by every stored shape. A field from a newer release is an error, never dropped."""
-
-
-class By(Stored, frozen=True):
-    """Who or what sent something, and how that was verified."""
-
-    kind: str
-    """``person``, ``tool``, ``timer``, ``runtime`` or ``model``."""
-    id: str = ""
-    verified: str = ""
-    """How: ``token``, ``callback``, ``process`` (a function of ours), or empty for not at all."""
-    key_id: str = ""
-    body_hash: str = ""
-
-
-class Text(Stored, frozen=True, tag="text", tag_field="k"):
-    """Words."""
-
-    text: str
-
-
-class Image(Stored, frozen=True, tag="image", tag_field="k"):
-    """An image, as base64 text. ``handle`` names a blob instead where the bytes are kept outside."""
-
-    data: str
-    media_type: str
-    handle: str = ""
-
-
-class File(Stored, frozen=True, tag="file", tag_field="k"):
-    """A document kept by name; ``text`` is what a model without file input is shown."""
-
-    name: str
-    media_type: str = "text/plain"
-    data: str = ""
-    text: str = ""
-
-
-Part = Text | Image | File
-
-
-class Reasoning(Stored, frozen=True, tag="reasoning", tag_field="k"):
-    """Reasoning of one block. ``opaque`` is the provider's own value (a signature), sent back unchanged."""
-
-    text: str = ""
-    opaque: str = ""
-    origin: str = ""
-    """Which model family the opaque value belongs to; others leave the block out."""
-
-
-class Call(Stored, frozen=True, tag="call", tag_field="k"):
-    """The model's wish to use a tool. ``arguments`` is JSON text of an object."""
-
-    id: str
-    name: str
-    arguments: str = "{}"
-    provider_id: str = ""
-    index: int = 0
-    invalid: bool = False
-    """The model's arguments were no JSON object; ``arguments`` then holds its text as it came."""
-    server: str = ""
-    """Base URL of the tool server it goes to; empty for a function or a built-in."""
-    repeat: str = ""
-    """``safe``, ``keyed`` or ``unsafe`` to run again after a crash."""
-    passive: bool = False
-    """It is a wait (a sleep), which news may end."""
-    held: bool = False
-    """Over the parallel limit: sent when a place is free."""
-    opaque: str = ""
-
-
-TurnPart = Text | Reasoning | Call
-
-
-class Usage(Stored, frozen=True):
-    """Tokens of one completion by class, as the provider reports them. Classes do not overlap."""
-
-    input: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    output: int = 0
-    reasoning: int = 0
-    """Part of the output that was reasoning, where told; not included in ``output``."""
-
-    @property
-    def total(self) -> int:
-        """All tokens that occupied the window."""
-        return self.input + self.cache_read + self.cache_write + self.output + self.reasoning
-
-
-class Segment(Stored, frozen=True):
-    """One way of showing a result to people; never shown to a model. ``content`` is JSON text."""
-
-    type: str
-    content: str
+__all__ = [
+    "Adopted",
+    "Answered",
+    "Born",
+    "By",
+    "Call",
+    "Closed",
+    "Compacting",
+    "Detached",
+    "Equipped",
+    "File",
+    "Folded",
+    "Forked",
+    "Happened",
+    "Image",
+    "Informed",
+    "Late",
+    "Link",
+    "Message",
+    "Note",
+    "Noted",
+    "OpenWait",
+    "Parked",
+    "Part",
+    "Queued",
+    "Reasoning",
+    "Reported",
+    "Requested",
+    "Result",
+    "Resumed",
+    "Said",
+    "Segment",
+    "Sent",
+    "Spawned",
+    "Stopped",
+    "Stored",
+    "Summary",
+    "Text",
+    "Titled",
+    "Turn",
+    "TurnPart",
+    "Uncompacted",
+    "Unsubscribed",
+    "Usage",
+    "text_of",
+]
 
 
 class Said(Stored, frozen=True, tag="said", tag_field="k"):
@@ -187,89 +174,51 @@ class Happened(Stored, frozen=True, tag="happened", tag_field="k"):
     occurred_at: str = ""
     natural_key: str = ""
     trace: str = ""
+    threaded: bool = False
+    """It is given to a child thread of its own, not to this thread's model."""
 
 
-class Born(Stored, frozen=True, tag="born", tag_field="n"):
-    """The first message of a thread that is not a fork: whose thread it is."""
+class Reported(Stored, frozen=True, tag="reported", tag_field="k"):
+    """Word from another thread: a child's report, what became of it, or a parent's message."""
 
-    agent: str
-    definition: str = ""
-
-
-class Equipped(Stored, frozen=True, tag="equipped", tag_field="n"):
-    """The manifest of one tool server that this thread uses from here on. An empty hash: it goes without."""
-
-    server: str
-    manifest: str = ""
-    reason: str = ""
-
-
-class Queued(Stored, frozen=True, tag="queued", tag_field="n"):
-    """Text that came while an exchange was open and is said at its end."""
-
-    parts: tuple[Part, ...]
-    signal: str
-    by: By = By("person")
-
-
-class Detached(Stored, frozen=True, tag="detached", tag_field="n"):
-    """Calls that no longer hold the thread back; their results will come as injected events."""
-
-    calls: tuple[str, ...]
-    why: str
-
-
-class Parked(Stored, frozen=True, tag="parked", tag_field="n"):
-    """Set aside after a failure that repetition cannot cure. ``aside``: so are inputs not answered yet."""
-
-    reason: str
-    kind: str = ""
-    aside: bool = False
-
-
-class Resumed(Stored, frozen=True, tag="resumed", tag_field="n"):
-    """It goes on, with a fresh allowance, because of ``text`` or a ``nudge``."""
-
-    why: str
-
-
-class Stopped(Stored, frozen=True, tag="stopped", tag_field="n"):
-    """A person stopped it; text or a nudge resumes it."""
-
-    why: str = ""
-
-
-class Closed(Stored, frozen=True, tag="closed", tag_field="n"):
-    """It ended for good."""
-
-    why: str = ""
-
-
-class Unsubscribed(Stored, frozen=True, tag="unsubscribed", tag_field="n"):
-    """The subscription that a call opened was given up here."""
-
+    at: float
+    thread: str
+    """Who says it."""
+    what: str
+    """From a child: ``report``, ``ended`` (its exchange ended without a report; these are its last words),
+    ``parked``, ``stopped``, ``closed``, ``adopted``. From a parent: ``born``, ``told``. From the runtime:
+    ``undelivered`` (what this thread said to ``thread`` did not arrive)."""
     call: str
-    why: str
-
-
-class Late(Stored, frozen=True, tag="late", tag_field="n"):
-    """A result that came after its call was given up or answered: kept, not shown, no wake."""
-
-    call: str
-    parts: tuple[Part, ...]
-    is_error: bool = False
-    handle: str = ""
-    size: int = 0
+    """The call that made the child, as its parent knows it."""
+    name: str
+    """The tool of that call."""
+    arguments: str = "{}"
+    parts: tuple[Part, ...] = ()
+    purpose: str = "child"
+    """The child's."""
+    owes: bool = True
+    """An answer is owed to it."""
     signal: str = ""
+    by: By = By("thread")
+    trace: str = ""
 
 
-class Sent(Stored, frozen=True, tag="sent", tag_field="n"):
-    """Calls over the parallel limit that went out when places were free."""
+class Summary(Stored, frozen=True, tag="summary", tag_field="k"):
+    """Stands for all messages up to ``upto``, and for the lineage before them."""
 
-    calls: tuple[str, ...]
-
-
-Note = Born | Equipped | Queued | Detached | Parked | Resumed | Stopped | Closed | Unsubscribed | Late | Sent
+    at: float
+    upto: int
+    text: str
+    """The model's words."""
+    facts: str = ""
+    """What the runtime knows besides: title, children, subscriptions, pending calls, open waits."""
+    calls: tuple[Call, ...] = ()
+    """Calls it covers whose results may still come."""
+    before: int = 0
+    """Tokens of the window when it was begun."""
+    signal: str = ""
+    by: By = By("thread")
+    trace: str = ""
 
 
 class Noted(Stored, frozen=True, tag="noted", tag_field="k"):
@@ -280,9 +229,4 @@ class Noted(Stored, frozen=True, tag="noted", tag_field="k"):
     trace: str = ""
 
 
-Message = Said | Turn | Result | Happened | Noted
-
-
-def text_of(parts: tuple[object, ...]) -> str:
-    """The text of all text parts, joined by line breaks."""
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
+Message = Said | Turn | Result | Happened | Reported | Summary | Noted

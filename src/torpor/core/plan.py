@@ -28,6 +28,8 @@ def plan(head: Head, limits: Limits) -> Complete | Yield | Exceeded:
         return Yield(head.state)
     if head.pending:
         return Yield("waiting")
+    if head.blocked:
+        return Yield("compacting")
     if not head.owes:
         return Yield("idle")
     passed = exceeded(head.exchange, limits)
@@ -36,7 +38,7 @@ def plan(head: Head, limits: Limits) -> Complete | Yield | Exceeded:
 
 def owes_now(head: Head) -> bool:
     """An answer is owed and nothing blocks it."""
-    return head.state == "open" and head.owes and not head.pending
+    return head.state == "open" and head.owes and not (head.pending or head.blocked)
 
 
 def exceeded(spent: Exchange, limits: Limits) -> str:

@@ -8,7 +8,7 @@ class WaitSettled(Stored, frozen=True):
 
     id: str
     kind: str
-    """``call``, ``sleep`` or ``subscription``."""
+    """``call``, ``sleep``, ``subscription``, ``choice``, ``authorization`` or ``approval``."""
     opened_at: float
     settled_at: float
     outcome: str

@@ -4,7 +4,8 @@ A signal counts once per ``(thread, id)``. ``due`` is the instant before which i
 thread (0: at once); a timer is a signal that is not due yet.
 """
 
-from torpor.core.messages import By, Part, Segment, Stored
+from torpor.core.messages import Happened
+from torpor.core.parts import By, Link, Part, Segment, Stored
 
 
 class Signal(Stored, frozen=True, tag_field="k"):
@@ -64,8 +65,10 @@ class Due(Signal, frozen=True, tag="due"):
     """A timer of the thread's own: the end of a sleep, or of the time a call was given."""
 
     call: str = ""
+    """Or, for ``wait``, the id of the wait; for ``compaction``, the child."""
     what: str = "sleep"
-    """``sleep``, ``deadline`` or ``withheld``."""
+    """``sleep``, ``deadline``, ``withheld``, ``wait`` (a person's answer is due), ``events`` (gathering
+    ends), ``status`` (ask the tool server whether it still works on the call) or ``compaction``."""
     position: int = 0
     """Of the news that is withheld no longer than this."""
 
@@ -80,6 +83,90 @@ class ClosedSignal(Signal, frozen=True, tag="closed"):
 
 class Nudged(Signal, frozen=True, tag="nudged"):
     """A person asks a parked, stopped or quiet thread to go on."""
+
+
+class BornSignal(Signal, frozen=True, tag="born"):
+    """The first signal of a child: what it is for, and where it comes from; see ``Born``."""
+
+    purpose: str = "child"
+    parent: str = ""
+    ancestors: tuple[str, ...] = ()
+    call: str = ""
+    name: str = ""
+    arguments: str = "{}"
+    lineage: tuple[Link, ...] = ()
+    quota: int = 0
+    toolsets: dict[str, str] = {}
+    title: str = ""
+    parts: tuple[Part, ...] = ()
+    """Its instructions."""
+    events: tuple[Happened, ...] = ()
+    """For an event child: the events, as its parent recorded them."""
+
+
+class ReportedSignal(Signal, frozen=True, tag="reported"):
+    """A child says something to its parent, or something became of it; see ``Reported``."""
+
+    child: str = ""
+    what: str = "report"
+    """``report``, ``ended``, ``parked``, ``stopped``, ``closed`` or ``adopted``."""
+    call: str = ""
+    name: str = ""
+    purpose: str = "child"
+    parts: tuple[Part, ...] = ()
+    quota: int = 0
+    """Of a child that is handed over: how many threads may live below it."""
+    title: str = ""
+
+
+class Told(Signal, frozen=True, tag="told"):
+    """A parent speaks to its child; or the runtime tells a thread what could not be delivered."""
+
+    sender: str = ""
+    """The parent; for ``undelivered``, the thread that it was meant for."""
+    what: str = "told"
+    """``told``, ``undelivered`` or ``adopted`` (by ``sender``)."""
+    parts: tuple[Part, ...] = ()
+    ancestors: tuple[str, ...] = ()
+    """With ``adopted``: the threads from the root to the new parent."""
+
+
+class RequestedSignal(Signal, frozen=True, tag="requested"):
+    """A tool server needs a person for a call: to choose, or to authorize it."""
+
+    call: str = ""
+    kind: str = "choice"
+    """``choice`` or ``authorization``."""
+    prompt: str = ""
+    choices: tuple[str, ...] = ()
+    default: str = ""
+    url: str = ""
+    expires: float = 0.0
+
+
+class AnsweredSignal(Signal, frozen=True, tag="answered"):
+    """A person answers a wait. ``value``: an index of the choices, ``approve``, ``deny``, ``done`` or
+    ``dismiss``.
+    """
+
+    wait: str = ""
+    value: str = ""
+    comment: str = ""
+
+
+class Compacted(Signal, frozen=True, tag="compacted"):
+    """A compaction child is done: with a summary or, where ``text`` is empty, with why there is none."""
+
+    child: str = ""
+    text: str = ""
+    reason: str = ""
+
+
+class ForkedSignal(Signal, frozen=True, tag="forked"):
+    """Another thread continues this one's history from position ``at`` of it on."""
+
+    heir: str = ""
+    position: int = 0
 
 
 URGENT = frozenset({"stopped", "closed", "nudged", "interrupt"})
@@ -98,4 +185,19 @@ def is_urgent(signal: "AnySignal") -> bool:
     return kind_of(signal) in URGENT
 
 
-AnySignal = SaidSignal | Finished | HappenedSignal | Due | StoppedSignal | ClosedSignal | Nudged
+AnySignal = (
+    SaidSignal
+    | Finished
+    | HappenedSignal
+    | Due
+    | StoppedSignal
+    | ClosedSignal
+    | Nudged
+    | BornSignal
+    | ReportedSignal
+    | Told
+    | RequestedSignal
+    | AnsweredSignal
+    | Compacted
+    | ForkedSignal
+)

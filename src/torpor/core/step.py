@@ -4,12 +4,13 @@ from typing import Any
 
 import msgspec
 
+from torpor.core.checks import open_checks
 from torpor.core.definition import Definition
-from torpor.core.effects import Cancel, Effect
+from torpor.core.effects import Cancel, Choose, Effect
 from torpor.core.messages import Message, Result, Text
 from torpor.core.record import WaitSettled
 from torpor.core.signals import AnySignal
-from torpor.core.thread import Head, OpenCall, Subscription, evolve
+from torpor.core.thread import Head, OpenCall, OpenWait, Subscription, evolve
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -91,19 +92,37 @@ class Step:
         self.add(result)
 
     def _record(self, result: Result, call: OpenCall) -> None:
+        for wait in self.waits_of(result.call):
+            self.answered(wait, "settled")
         kind = "sleep" if call.passive else "call"
         outcome = result.cause or ("error" if result.is_error else "result")
         self.settled.append(WaitSettled(result.call, kind, call.at, self.now, outcome))
         if not (call.passive or call.server):
             return  # a function's call has no timers
-        timers = (f"{result.call}/sleep", f"{result.call}/deadline")
-        self.cancelled += timers
-        self.timers = [timer for timer in self.timers if timer.id not in timers]
+        checks = open_checks(result.call, call.at, self.now, held=False) if call.server else ()
+        for timer in (f"{result.call}/sleep", f"{result.call}/deadline", *checks):
+            self.drop_timer(timer)
+
+    def waits_of(self, call: str) -> list[OpenWait]:
+        """What people are asked for a call."""
+        return [wait for wait in self.head.waits.values() if wait.call == call] if self.head.waits else []
+
+    def answered(self, wait: OpenWait, outcome: str) -> None:
+        """Record that a wait of a person's is over; its timer no longer matters."""
+        self.settled.append(WaitSettled(wait.id, wait.kind, wait.at, self.now, outcome))
+        self.drop_timer(f"{wait.id}/wait")
+
+    def drop_timer(self, id: str) -> None:
+        """A timer no longer matters, whether it is stored already or was written in this step."""
+        self.cancelled.append(id)
+        self.timers = [timer for timer in self.timers if timer.id != id]
 
     def unsubscribed(self, id: str, subscription: Subscription, outcome: str) -> None:
         """Record that a subscription is over."""
         wait = WaitSettled(id, "subscription", subscription.at, self.now, outcome)
         self.settled.append(wait)
+        for timer in open_checks(id, subscription.at, self.now, held=True):
+            self.drop_timer(timer)
 
     def settle_here(self, id: str, cause: str, text: str, *, is_error: bool = True) -> None:
         """Settle a call with words of the runtime's own."""
@@ -113,3 +132,7 @@ class Step:
         """Tell whoever works on a call that it is no longer wanted."""
         if not (call.held or call.passive):
             self.effects.append(Cancel(f"{id}/cancel", id, call.server))
+        for wait in self.waits_of(id):
+            if wait.kind == "choice":
+                chosen = Choose(f"{wait.id}/choice", id, wait.server, wait.url, int(wait.default))
+                self.effects.append(chosen)

@@ -8,28 +8,30 @@ from typing import TypeVar
 
 import msgspec
 
-from torpor.core.head import Exchange, Head, OpenCall, QueuedText, Subscription
+from torpor.core.head import Exchange, Gathered, Head, OpenCall, QueuedText, Subscription
+from torpor.core.lives import lived
 from torpor.core.messages import (
-    Born,
     Call,
     Closed,
     Detached,
-    Equipped,
     Happened,
     Late,
     Message,
     Noted,
     Parked,
     Queued,
+    Reported,
     Result,
     Resumed,
     Said,
     Sent,
     Stopped,
+    Summary,
     Turn,
     Unsubscribed,
     Usage,
 )
+from torpor.core.parts import OpenWait
 
 __all__ = [
     "GIVES_UP",
@@ -37,6 +39,7 @@ __all__ = [
     "Exchange",
     "Head",
     "OpenCall",
+    "OpenWait",
     "QueuedText",
     "Subscription",
     "evolve",
@@ -82,8 +85,14 @@ def evolve(head: Head, message: Message) -> Head:
             return _turned(head, position, message)
         case Result():
             return _settled(head, position, message)
+        case Happened(threaded=True):
+            return _gathered(head, position, message)
         case Happened():
             return _owing(head, position, message.at, **_told(head, message))
+        case Reported():
+            return _reported(head, position, message)
+        case Summary():
+            return _summed_up(head, position, message)
         case _:
             return _noted(msgspec.structs.replace(head, length=position), message)
 
@@ -108,10 +117,12 @@ def _turned(head: Head, position: int, turn: Turn) -> Head:
         head,
         length=position,
         ordinal=turn.ordinal + 1,
+        turned=position,
         answered=max(head.answered, turn.upto),
         owed=position if turn.cut else head.owed,
         pending=pending,
         window=_window(turn.usage, head.window),
+        **_measured(head, turn.usage),
         exchange=Exchange(
             open=not turn.end,
             since=spent.since,
@@ -121,6 +132,14 @@ def _turned(head: Head, position: int, turn: Turn) -> Head:
             seconds=spent.seconds + turn.seconds,
         ),
     )
+
+
+def _measured(head: Head, usage: Usage | None) -> dict[str, object]:
+    """What the last compaction brought, told by the next turn that was paid for: a third, or nothing."""
+    if not head.measured or not usage or not usage.total:
+        return {}
+    brought = usage.total * 3 <= head.measured * 2
+    return {"measured": 0, "uncompacted": 0 if brought else head.uncompacted + 1}
 
 
 def _window(usage: Usage | None, before: int) -> int:
@@ -138,6 +157,7 @@ def _opened(call: Call, position: int, at: float) -> OpenCall:
         passive=call.passive,
         held=call.held,
         at=at,
+        approval=call.approval,
     )
 
 
@@ -162,7 +182,25 @@ def _settled(head: Head, position: int, result: Result) -> Head:
         subscriptions = {**subscriptions, result.call: opened}
     if result.cause == "slept" and result.at - call.at < NAP:
         head = msgspec.structs.replace(head, exchange=msgspec.structs.replace(head.exchange, open=True))
-    return _owing(head, position, result.at, pending=pending, detached=detached, subscriptions=subscriptions)
+    return _owing(
+        head,
+        position,
+        result.at,
+        pending=pending,
+        detached=detached,
+        subscriptions=subscriptions,
+        **_ended(head, result),
+    )
+
+
+def _ended(head: Head, result: Result) -> dict[str, object]:
+    """What ends with a call: what people were asked for it, and events of a subscription that never was."""
+    changes: dict[str, object] = {}
+    if head.waits:
+        changes["waits"] = {id: wait for id, wait in head.waits.items() if wait.call != result.call}
+    if result.call in head.gathered and not result.subscription and result.cause not in LEAVES_OPEN:
+        changes["gathered"] = _dropped(head.gathered, result.call)
+    return changes
 
 
 def _given_up(detached: dict[str, OpenCall], id: str, call: OpenCall, cause: str) -> dict[str, OpenCall]:
@@ -185,6 +223,39 @@ def _told(head: Head, event: Happened) -> dict[str, object]:
     return {"subscriptions": {**head.subscriptions, event.call: seen}}
 
 
+def _gathered(head: Head, position: int, event: Happened) -> Head:
+    """An event for a child of its own: it waits here until one is given it."""
+    known = head.gathered.get(event.call)
+    held = Gathered((*known.positions, position), known.since) if known else Gathered((position,), event.at)
+    gathered = {**head.gathered, event.call: held}
+    return msgspec.structs.replace(head, length=position, gathered=gathered, **_told(head, event))
+
+
+def _reported(head: Head, position: int, word: Reported) -> Head:
+    changes: dict[str, object] = {}
+    child = head.children.get(word.thread)
+    if child is not None and word.what in ("ended", "parked", "stopped"):
+        changes["children"] = {**head.children, word.thread: msgspec.structs.replace(child, state=word.what)}
+    elif child is not None and word.what == "closed":
+        changes["children"] = _dropped(head.children, word.thread)
+        changes["used"] = head.used - child.quota - 1
+    elif word.what in ("born", "told"):
+        changes["heard"] = False
+    if word.owes:
+        return _owing(head, position, word.at, **changes)
+    return msgspec.structs.replace(head, length=position, **changes)
+
+
+def _summed_up(head: Head, position: int, summary: Summary) -> Head:
+    """Of two summaries the one that covers more counts."""
+    head = msgspec.structs.replace(head, length=position, compaction=None)
+    if summary.upto <= head.base:
+        return head
+    return msgspec.structs.replace(
+        head, base=summary.upto, summary=position, measured=summary.before, window=0
+    )
+
+
 def _foretold(calls: dict[str, OpenCall], event: Happened) -> dict[str, OpenCall]:
     call = calls.get(event.call)
     if call is None:
@@ -197,10 +268,6 @@ def _noted(head: Head, message: Noted) -> Head:
     note = message.note
     change = msgspec.structs.replace
     match note:
-        case Born():
-            return change(head, agent=note.agent, definition=note.definition)
-        case Equipped():
-            return change(head, toolsets={**head.toolsets, note.server: note.manifest})
         case Queued():
             text = QueuedText(note.parts, note.signal, note.by, message.at)
             return change(head, queued=(*head.queued, text))
@@ -214,11 +281,13 @@ def _noted(head: Head, message: Noted) -> Head:
             return change(head, detached=_dropped(head.detached, note.call))
         case Unsubscribed():
             return change(head, subscriptions=_dropped(head.subscriptions, note.call))
+        case Parked() | Resumed() | Stopped() | Closed():
+            return _changed(head, message.at, note)
         case _:
-            return _lived(head, message.at, note)
+            return lived(head, message.at, note)
 
 
-def _lived(head: Head, at: float, note: Parked | Resumed | Stopped | Closed) -> Head:
+def _changed(head: Head, at: float, note: Parked | Resumed | Stopped | Closed) -> Head:
     change = msgspec.structs.replace
     match note:
         case Parked():
@@ -226,15 +295,29 @@ def _lived(head: Head, at: float, note: Parked | Resumed | Stopped | Closed) -> 
             return change(head, state="parked", reason=note.reason, owed=owed)
         case Resumed():
             fresh = Exchange(open=True, since=at)
-            return change(head, state="open", reason="", owed=head.length, exchange=fresh)
+            return change(head, state="open", reason="", owed=head.length, exchange=fresh, uncompacted=0)
         case Stopped():
             ended = change(head.exchange, open=False)
             return change(head, state="stopped", reason="", exchange=ended)
         case _:
-            ended = change(head.exchange, open=False)
-            return change(
-                head, state="closed", reason="", exchange=ended, queued=(), detached={}, subscriptions={}
-            )
+            return _closed(head)
+
+
+def _closed(head: Head) -> Head:
+    return msgspec.structs.replace(
+        head,
+        state="closed",
+        reason="",
+        exchange=msgspec.structs.replace(head.exchange, open=False),
+        queued=(),
+        detached={},
+        subscriptions={},
+        waits={},
+        children={},
+        used=0,
+        gathered={},
+        compaction=None,
+    )
 
 
 def _dropped(entries: dict[str, T], id: str) -> dict[str, T]:

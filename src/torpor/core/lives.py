@@ -1,0 +1,117 @@
+"""The part of ``evolve`` that folds facts of a life: family, waits for people, compaction."""
+
+from typing import TypeVar
+
+import msgspec
+
+from torpor.core.head import Child, Compaction, Gathered, Head, OpenCall
+from torpor.core.notes import (
+    Adopted,
+    Answered,
+    Born,
+    Compacting,
+    Equipped,
+    Folded,
+    Forked,
+    Informed,
+    Note,
+    Requested,
+    Spawned,
+    Titled,
+    Uncompacted,
+)
+
+T = TypeVar("T")
+
+_change = msgspec.structs.replace
+
+
+def lived(head: Head, at: float, note: Note) -> Head:
+    """The head after one more fact, whose message is counted already."""
+    match note:
+        case Born():
+            return _born(head, note)
+        case Equipped():
+            return _change(head, toolsets={**head.toolsets, note.server: note.manifest})
+        case Requested():
+            return _change(head, waits={**head.waits, note.wait.id: note.wait})
+        case Answered():
+            return _answered(head, note)
+        case Spawned():
+            return _spawned(head, at, note)
+        case Informed():
+            return _change(head, heard=True)
+        case Adopted():
+            return _change(head, parent=note.parent, ancestors=note.ancestors)
+        case Forked():
+            return _change(head, heirs={**head.heirs, note.heir: note.at})
+        case Titled():
+            return _change(head, title=note.title)
+        case _:
+            return _compacted(head, at, note)
+
+
+def _compacted(head: Head, at: float, note: Note) -> Head:
+    match note:
+        case Folded():
+            return _change(head, folded=max(head.folded, note.upto))
+        case Compacting():
+            begun = Compaction(note.child, note.upto, at, head.window, note.blocking)
+            return _change(head, compaction=begun)
+        case Uncompacted():
+            return _change(head, compaction=None, uncompacted=head.uncompacted + 1)
+        case _:
+            return head
+
+
+def _born(head: Head, note: Born) -> Head:
+    return _change(
+        head,
+        agent=note.agent,
+        definition=note.definition,
+        purpose=note.purpose,
+        parent=note.parent,
+        ancestors=note.ancestors,
+        birth=note.call,
+        birth_name=note.name,
+        lineage=note.lineage,
+        quota=note.quota,
+        toolsets=note.toolsets,
+        title=note.title,
+    )
+
+
+def _answered(head: Head, note: Answered) -> Head:
+    wait = head.waits.get(note.wait)
+    head = _change(head, waits={id: open_ for id, open_ in head.waits.items() if id != note.wait})
+    if wait is None or note.outcome != "approved":
+        return head
+    return _change(
+        head,
+        pending=_approved(head.pending, wait.call, wait.digest),
+        detached=_approved(head.detached, wait.call, wait.digest),
+    )
+
+
+def _approved(calls: dict[str, OpenCall], id: str, digest: str) -> dict[str, OpenCall]:
+    call = calls.get(id)
+    return calls if call is None else {**calls, id: _change(call, approval=False, digest=digest)}
+
+
+def _spawned(head: Head, at: float, note: Spawned) -> Head:
+    child = Child(note.call, note.purpose, at, note.title, note.quota, source=note.source)
+    return _change(
+        head,
+        children={**head.children, note.child: child},
+        used=head.used + note.quota + 1,
+        gathered=_given(head.gathered, note),
+    )
+
+
+def _given(gathered: dict[str, Gathered], note: Spawned) -> dict[str, Gathered]:
+    held = gathered.get(note.source)
+    if held is None:
+        return gathered
+    left = tuple(position for position in held.positions if position not in note.events)
+    others = {call: events for call, events in gathered.items() if call != note.source}
+    return {**others, note.source: Gathered(left, held.since)} if left else others
