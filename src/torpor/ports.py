@@ -133,6 +133,13 @@ class Store(Protocol):
     async def post(self, signals: Sequence[AnySignal]) -> list[Posted]:
         """Put each signal into its thread's inbox, once per id; durable when this returns."""
 
+    async def finish(self, signal: AnySignal, effect: str) -> Posted:
+        """Post what came of an effect of the signal's thread, and acknowledge the effect, together.
+
+        Durable when this returns. The effect leaves the outbox for a repeated signal too; an unknown one is
+        ignored.
+        """
+
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         """What a slice needs, as of one instant. ``Refused`` if there is no such thread.
 

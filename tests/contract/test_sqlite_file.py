@@ -16,7 +16,7 @@ from torpor.core.errors import Broken, Refused, Unavailable
 from torpor.stores.sqlite import Database, SqliteStore, database, writer
 from torpor.stores.sqlite.database import path_of
 from torpor.stores.sqlite.schema import migrations
-from torpor.testing.samples import commit_on, fresh, said, texts, thread_row
+from torpor.testing.samples import commit_on, fresh, invoke, said, texts, thread_row
 
 NOBODY = 65534
 
@@ -253,6 +253,21 @@ async def test_an_operation_that_fails_undoes_only_itself(file: Path) -> None:
     assert results[0] is results[3] is True
     assert [type(result) for result in results[1:3]] == [ZeroDivisionError, Broken]
     assert len(await store.threads()) == 2
+    await store.close()
+
+
+async def test_a_result_that_cannot_be_acknowledged_is_not_posted(file: Path) -> None:
+    store = SqliteStore(Database.open(file))
+    row = thread_row()
+    await store.create(row)
+    await store.commit(commit_on(await store.load(row.thread), effects=(invoke("a"),)))
+    with sqlite3.connect(file) as other:
+        other.execute("CREATE TRIGGER kept BEFORE DELETE ON outbox BEGIN SELECT RAISE(ABORT, 'kept'); END")
+    other.close()
+    with pytest.raises(Broken, match="kept"):
+        await store.finish(said(row.thread), "a")
+    assert await store.inbox(row.thread) == []
+    assert [one.effect.id for one in await store.outbox(row.thread)] == ["a"]
     await store.close()
 
 

@@ -4,12 +4,16 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
+from torpor.core.errors import Unavailable
 from torpor.queues.sqlite import SqliteQueue
 from torpor.stores.sqlite import Database
+from torpor.stores.sqlite.database import WriterKind
 from torpor.testing.rings_contract import ring, threads, until
 
 T = TypeVar("T")
@@ -22,12 +26,17 @@ class Counted:
         self._database = database
         self.clock = database.clock
         self.statements = database.statements
+        self.settled = database.settled
         self.writes = 0
         self.reads = 0
 
     def read(self, reading: Callable[[sqlite3.Connection], T]) -> T:
         self.reads += 1
         return self._database.read(reading)
+
+    def leave(self, operation: Callable[[sqlite3.Connection], T], then: Callable[[T], None]) -> None:
+        self.writes += 1
+        self._database.leave(operation, then)
 
     def write(self, operation: Callable[[sqlite3.Connection], T]) -> Coroutine[Any, Any, T]:
         self.writes += 1
@@ -51,6 +60,43 @@ async def waiting(place: Path) -> AsyncIterator[tuple[SqliteQueue, Counted, asyn
         await there.close()
         await ours.close()
         await others.close()
+
+
+@pytest.mark.parametrize("kind", ["thread", "inline"])
+async def test_what_nobody_waited_for_is_written_before_the_queue_closes(
+    tmp_path: Path, kind: WriterKind
+) -> None:
+    database = Database.open(tmp_path / "s.db", writer=kind)
+    queue = SqliteQueue(database)
+    await queue.ring([ring("first"), ring("second")])
+    (lease,) = await queue.next("w")
+    await queue.done(lease)
+    await queue.ring([ring("third")])
+    await queue.close()
+    with sqlite3.connect(tmp_path / "s.db") as other:
+        found = other.execute("SELECT thread, token FROM rings ORDER BY thread").fetchall()
+    other.close()
+    await database.close()
+    assert found == [("second", ""), ("third", "")]
+
+
+@pytest.mark.parametrize("kind", ["thread", "inline"])
+async def test_a_ring_that_cannot_be_written_is_for_the_sweep(
+    tmp_path: Path, kind: WriterKind, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "s.db"
+    database = Database.open(file, writer=kind)
+    queue = SqliteQueue(database)
+    away = file.rename(tmp_path / "away.db")
+    await queue.ring([ring("lost")])
+    with suppress(Unavailable):
+        await database.settled()
+    assert "is gone" in caplog.text
+    away.rename(file)
+    await queue.ring([ring("kept")])
+    assert threads(await queue.next("w", limit=9)) == ["kept"]
+    await queue.close()
+    await database.close()
 
 
 async def test_work_of_others_makes_no_writer_of_those_who_wait(tmp_path: Path) -> None:

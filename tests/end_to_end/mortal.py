@@ -10,7 +10,6 @@ from typing import Any
 
 from torpor import Agent, RapServer, Runtime, ToolContext, tool
 from torpor.core.codec import decode_head
-from torpor.core.signals import Finished
 from torpor.models import ScriptedModel, call, say
 from torpor.queues.sqlite import SqliteQueue
 from torpor.runtime.sweep import sweep
@@ -122,16 +121,12 @@ def always(*_: object) -> bool:
     return True
 
 
-def posts_result(signals: list[object]) -> bool:
-    return any(isinstance(signal, Finished) for signal in signals)
-
-
 POINTS: dict[str, tuple[str, str, bool, Callable[..., bool]]] = {
     "before the commit": ("store", "commit", False, always),
     "after the commit, before dispatch": ("store", "commit", True, always),
     "after dispatch, before its acknowledgement": ("transport", "invoke", True, always),
-    "after a function's effect, before its result": ("store", "post", False, posts_result),
-    "after a function's result, before its acknowledgement": ("store", "post", True, posts_result),
+    "after a function's effect, before its result": ("store", "finish", False, always),
+    "after a function's result, before the ring": ("store", "finish", True, always),
 }
 
 

@@ -122,7 +122,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 async def test_an_unsafe_function_whose_result_cannot_be_stored_is_heard_later() -> None:
-    store, queue = Faulty(MemoryStore(), {"post"}), MemoryQueue()
+    store, queue = Faulty(MemoryStore(), {"finish"}), MemoryQueue()
 
     @tool
     async def mail() -> str:

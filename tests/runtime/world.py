@@ -12,7 +12,8 @@ from torpor.agent import Agent
 from torpor.core.codec import decode_message
 from torpor.core.effects import Effect
 from torpor.core.messages import Message, Noted, Text, Turn
-from torpor.ports import Commit, Model, Queue, Version
+from torpor.core.signals import AnySignal
+from torpor.ports import Commit, Model, Posted, Queue, Version
 from torpor.runtime.ids import Ids
 from torpor.runtime.sweep import EVERY, sweep
 from torpor.testing.clock import FakeClock
@@ -20,7 +21,7 @@ from torpor.tools.server import ToolServer
 from torpor.wiring import Backend, Parts
 
 DURABLE = {
-    "create", "post", "commit", "postpone", "claim", "delivered", "release", "note",
+    "create", "post", "finish", "commit", "postpone", "claim", "delivered", "release", "note",
     "put_blob", "put", "put_new", "ring", "done", "retry", "next", "extend",
 }  # fmt: skip
 
@@ -76,7 +77,11 @@ class Mortal:
             return _nothing
         if name not in DURABLE:
             return value
-        action = {"commit": self._commit, "delivered": self._delivered}.get(name, value)
+        action = {
+            "commit": self._commit,
+            "delivered": self._delivered,
+            "finish": self._finish,
+        }.get(name, value)
 
         async def mortal(*args: Any, **kwargs: Any) -> Any:
             return await self._fate.pass_through(name, lambda: action(*args, **kwargs))
@@ -91,6 +96,11 @@ class Mortal:
     async def _delivered(self, thread: str, ids: Sequence[str]) -> None:
         await cast(Any, self._backend).delivered(thread, ids)
         self._world.delivered.update(ids)
+
+    async def _finish(self, signal: AnySignal, effect: str) -> Posted:
+        posted: Posted = await cast(Any, self._backend).finish(signal, effect)
+        self._world.delivered.add(effect)
+        return posted
 
 
 async def _nothing() -> None:

@@ -4,6 +4,8 @@ import asyncio
 import secrets
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -37,6 +39,12 @@ class SharedFile(Protocol):
     def write(self, operation: Callable[[sqlite3.Connection], T]) -> Coroutine[Any, Any, T]:
         """Run an operation in a transaction, durable when this returns."""
 
+    def leave(self, operation: Callable[[sqlite3.Connection], T], then: Callable[[T], None]) -> None:
+        """Run an operation after those asked for before; ``then`` gets what it gives, once it is durable."""
+
+    async def settled(self) -> None:
+        """Wait until what was left to be written is."""
+
     def read(self, reading: Callable[[sqlite3.Connection], T]) -> T:
         """Run a short reading."""
 
@@ -57,7 +65,9 @@ class SqliteQueue:
     """The ``Queue`` port in a SQLite file. ``lease``: seconds for which a thread is leased.
 
     A lease is renewed in the file only when a third of its time is gone, so that watching for cuts is a
-    reading. Closing the queue leaves the file to its owner.
+    reading. Rings and leases that are given back are written in order with all else, and nobody waits for the
+    disk: the sweep finds what a lost ring was for, and a lease that was not given back runs out. Closing the
+    queue leaves the file to its owner.
     """
 
     def __init__(self, database: SharedFile, *, lease: float = 15.0) -> None:
@@ -68,7 +78,6 @@ class SqliteQueue:
         self._seconds = lease
         self._poll: asyncio.TimerHandle | None = None
         self._seen_version = -1
-        self._ending: set[asyncio.Task[None]] = set()
         self._together = Together(self._take, self._put_back)
 
     async def ring(self, rings: Sequence[Ring]) -> None:
@@ -79,9 +88,11 @@ class SqliteQueue:
         def write(connection: sqlite3.Connection) -> None:
             connection.executemany(sql, rows)
 
-        await self._database.write(write)
-        for ring in rings:
-            self._bell.strike(ring.agent, ring.tier, ring.not_before)
+        def strike(_: None) -> None:
+            for ring in rings:
+                self._bell.strike(ring.agent, ring.tier, ring.not_before)
+
+        self._database.leave(write, strike)
 
     async def next(
         self,
@@ -92,12 +103,12 @@ class SqliteQueue:
         tiers: Sequence[str] | None = None,
         limit: int = 1,
     ) -> list[Lease]:
-        wanted = Wanted(worker, _marked(agents), _mask(tiers))
+        wanted = _wanted(worker, _fixed(agents), _fixed(tiers))
         leases = await self._together.ask(wanted, limit)
         deadline = self._now() + wait
         while not leases and self._now() < deadline:
             self._keep_polling()
-            await self._bell.wait(min(deadline, self._next_change(wanted)), agents, tiers)
+            await self._bell.wait(min(deadline, self._work_from(wanted)), agents, tiers)
             if self._work_from(wanted) <= self._now():
                 leases = await self._together.ask(wanted, limit)
         return leases
@@ -126,11 +137,10 @@ class SqliteQueue:
         def write(connection: sqlite3.Connection) -> None:
             connection.executemany(self._sql["put_back"], rows)
 
-        task = asyncio.get_running_loop().create_task(self._database.write(write))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._database.leave(write, lambda _: None)
 
     async def extend(self, leases: Sequence[Lease]) -> tuple[list[Lease], set[str]]:
+        await self._database.settled()
         now = self._now()
         found = self._database.read(lambda connection: self._held(connection, leases))
         if all(row is not None and not row[1] and row[0] - now > self._seconds * FRESH for row in found):
@@ -177,15 +187,19 @@ class SqliteQueue:
             kept: tuple[str, int, float] = connection.execute(sql["given_back"], (lease.thread,)).fetchone()
             return kept
 
-        kept = await self._database.write(write)
-        if kept is not None:
-            self._bell.strike(kept[0], TIER_NAMES[kept[1]], kept[2])
+        def strike(kept: tuple[str, int, float] | None) -> None:
+            if kept is not None:
+                self._bell.strike(kept[0], TIER_NAMES[kept[1]], kept[2])
+
+        self._database.leave(write, strike)
 
     async def size(self) -> int:
+        await self._database.settled()
         found = self._database.read(lambda connection: connection.execute(self._sql["size"]).fetchone())
         return int(found[0])
 
     async def next_at(self, agents: Sequence[str] | None = None) -> float:
+        await self._database.settled()
         given = {"mark": MARK, "agents": _marked(agents)}
         found = self._database.read(
             lambda connection: connection.execute(self._sql["next_at"], given).fetchone()
@@ -197,11 +211,8 @@ class SqliteQueue:
         if self._poll is not None:
             self._poll.cancel()
             self._poll = None
-        await asyncio.gather(*self._ending, return_exceptions=True)
-
-    def _next_change(self, wanted: Wanted) -> float:
-        """When a thread that is wanted becomes ready by itself."""
-        return self._database.read(lambda connection: self._first(connection, wanted, "next_change"))
+        with suppress(TorporError):
+            await self._database.settled()
 
     def _work_from(self, wanted: Wanted) -> float:
         """From when on there is such work: often somebody else was quicker, and the lock is left alone."""
@@ -240,6 +251,15 @@ class SqliteQueue:
             return self._work_from_in(connection, ANY)
 
         return self._database.read(look)
+
+
+def _fixed(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
+
+
+@lru_cache
+def _wanted(worker: str, agents: tuple[str, ...] | None, tiers: tuple[str, ...] | None) -> Wanted:
+    return Wanted(worker, _marked(agents), _mask(tiers))
 
 
 def _marked(agents: Sequence[str] | None) -> str | None:

@@ -263,7 +263,6 @@ class Dispatcher:
         await self._insist(lambda: self._post(row, effect, result))
         with contextlib.suppress(TorporError):
             await self._ring(row, 0.0)
-        await self._insist(lambda: self._store.delivered(row.thread, [effect.id]))
 
     async def _post(self, row: Row, effect: Invoke, result: FunctionResult) -> None:
         cause = result.cause
@@ -280,7 +279,7 @@ class Dispatcher:
             handle=result.handle,
             size=result.size,
         )
-        await self._store.post([signal])
+        await self._store.finish(signal, effect.id)
 
     async def _insist(self, write: Callable[[], Awaitable[object]]) -> None:
         """Write once the store takes it; a file may be read-only, or a disk full, for a while."""

@@ -146,6 +146,12 @@ class MemoryStore(_MemorySide):
         now = self._now()
         return [self._post(signal, now) for signal in signals]
 
+    async def finish(self, signal: AnySignal, effect: str) -> Posted:
+        posted = self._post(signal, self._now())
+        if posted is not UNKNOWN:
+            await self.delivered(signal.thread, [effect])
+        return posted
+
     def _post(self, signal: AnySignal, now: float) -> Posted:
         thread = self._threads.get(signal.thread)
         if thread is None:

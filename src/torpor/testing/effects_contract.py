@@ -1,5 +1,6 @@
 """What every store must do with effects, and how it finds what nobody woke."""
 
+from torpor.ports import Posted
 from torpor.testing.clock import START, FakeClock
 from torpor.testing.opening import FullStore, Opening, OpensStores
 from torpor.testing.samples import commit_on, ids, invoke, said, thread_row, timer
@@ -27,6 +28,29 @@ class EffectsContract(OpensStores):
             assert [one.effect.id for one in (await store.load(thread)).outbox] == ["a"]
             await store.delivered(thread, ["a", "b"])
             assert (await store.load(thread)).outbox == ()
+
+    async def test_a_result_is_posted_and_its_effect_acknowledged_together(self, opening: Opening) -> None:
+        async with opening() as store:
+            thread = await decided(store, "a", "b", claimed_until=START + 10)
+            result = said(thread, id="result")
+            assert await store.finish(result, "a") == Posted("new", "adder", "", "realtime")
+            assert await store.inbox(thread) == [result]
+            assert [one.effect.id for one in await store.outbox(thread)] == ["b"]
+
+    async def test_a_repeated_result_counts_once_and_acknowledges(self, opening: Opening) -> None:
+        async with opening() as store:
+            thread = await decided(store, "a", "b")
+            result = said(thread, id="result")
+            posted = [await store.finish(result, effect) for effect in ("a", "a", "unknown", "b")]
+            assert [one.outcome for one in posted] == ["new", "repeat", "repeat", "repeat"]
+            assert await store.inbox(thread) == [result]
+            assert await store.outbox(thread) == []
+
+    async def test_a_result_of_no_thread_is_unknown(self, opening: Opening) -> None:
+        async with opening() as store:
+            thread = await decided(store, "a")
+            assert (await store.finish(said("nowhere"), "a")).outcome == "unknown"
+            assert [one.effect.id for one in await store.outbox(thread)] == ["a"]
 
     async def test_effects_are_claimed_with_the_commit(self, opening: Opening, clock: FakeClock) -> None:
         async with opening() as store:

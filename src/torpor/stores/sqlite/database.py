@@ -4,9 +4,9 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from torpor.core.errors import Refused
 from torpor.ports import Clock
@@ -68,14 +68,28 @@ class Database:
         made: Writer = kind(connection, path, _there(path))
         return cls(path, connect, made, clock)
 
-    async def write(self, operation: Operation[T], *, heavy: bool = False) -> T:
+    def write(self, operation: Operation[T], *, heavy: bool = False) -> Coroutine[Any, Any, T]:
         """Run an operation in a transaction: wholly or not at all, durable when this returns.
 
         ``Unavailable`` if the file is no longer there: what is written to it then is lost with this process.
         It must neither commit nor keep a cursor. ``heavy``: it moves many bytes; keep it off the event loop.
         """
         self._check_open()
-        return await self._writer.write(operation, heavy=heavy)
+        return self._writer.write(operation, heavy=heavy)
+
+    def leave(self, operation: Operation[T], then: Callable[[T], None]) -> None:
+        """Run an operation after those asked for before, and wait for nothing.
+
+        ``then`` gets what it gives, once it is durable. Where it cannot be written, only the log is told: it
+        is for what may be lost.
+        """
+        self._check_open()
+        self._writer.leave(operation, then)
+
+    async def settled(self) -> None:
+        """Wait until what was left to be written is; ``Unavailable`` if it cannot be."""
+        self._check_open()
+        await self._writer.settled()
 
     def read(self, reading: Operation[T]) -> T:
         """Run a short reading at once, as of one instant. It must exhaust its cursors."""

@@ -34,6 +34,10 @@ class SqliteStore(SqliteSide):
         now = self.database.now()
         return await self.database.write(lambda connection: writes.post(connection, signals, now))
 
+    async def finish(self, signal: AnySignal, effect: str) -> Posted:
+        now = self.database.now()
+        return await self.database.write(lambda connection: writes.finish(connection, signal, effect, now))
+
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         now = self.database.now()
         row = self._kept.at(thread, known)

@@ -6,6 +6,7 @@ the whole transaction runs in the thread.
 """
 
 import asyncio
+import logging
 import random
 import sqlite3
 import threading
@@ -16,25 +17,37 @@ from typing import Any, Protocol, TypeVar
 
 from torpor.stores.sqlite.faults import busy, fault, gone
 
+log = logging.getLogger("torpor.sqlite")
+
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
 
 TOGETHER = 256
 """Operations in one transaction, at most: it bounds how long the loop is kept."""
 
+GATHERING = 2
+"""Turns of the event loop for which a transaction waits for company."""
+
 PATIENCE = 30.0
 """Seconds to wait for other processes' transactions."""
 
 
 class Job:
-    """An operation and who waits for it."""
+    """An operation, and who waits for it or what follows it."""
 
-    __slots__ = ("error", "future", "heavy", "operation", "value")
+    __slots__ = ("error", "future", "heavy", "operation", "then", "value")
 
-    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any] | None, heavy: bool) -> None:
+    def __init__(
+        self,
+        operation: Operation[Any],
+        future: asyncio.Future[Any] | None = None,
+        heavy: bool = False,
+        then: Callable[[Any], None] | None = None,
+    ) -> None:
         self.operation = operation
         self.future = future
         self.heavy = heavy
+        self.then = then
         self.value: Any = None
         self.error: Exception | None = None
 
@@ -52,14 +65,21 @@ class Job:
 
     def tell(self, failure: Exception | None) -> None:
         """Give the caller what came of it."""
-        future = self.future
-        if future is None or future.done():
+        future, error = self.future, failure or self.error
+        if future is None:
+            self._follow(error)
+        elif future.done():
             return
-        error = failure or self.error
-        if error is None:
+        elif error is None:
             future.set_result(self.value)
         else:
             future.set_exception(error)
+
+    def _follow(self, error: Exception | None) -> None:
+        if error is not None:
+            log.warning("What nobody waited for was not written: %s", error)
+        elif self.then is not None:
+            self.then(self.value)
 
 
 class Writer(Protocol):
@@ -67,6 +87,12 @@ class Writer(Protocol):
 
     async def write(self, operation: Operation[T], *, heavy: bool = False) -> T:
         """What the operation gives, once it is durable."""
+
+    def leave(self, operation: Operation[T], then: Callable[[T], None]) -> None:
+        """Run the operation after those asked for before; ``then`` gets what it gives, once it is durable."""
+
+    async def settled(self) -> None:
+        """Wait until what was asked for before is done."""
 
     async def close(self) -> None:
         """Finish what was begun and let go."""
@@ -83,12 +109,20 @@ class InlineWriter:
     async def write(self, operation: Operation[T], *, heavy: bool = False) -> T:  # noqa: ARG002
         if not self._there():
             raise gone(self._path)
-        job = Job(operation, None, heavy=False)
+        job = Job(operation)
         failure = transact(self._connection, self._path, [job])
         if error := failure or job.error:
             raise error
         value: T = job.value
         return value
+
+    def leave(self, operation: Operation[T], then: Callable[[T], None]) -> None:
+        job = Job(operation, then=then)
+        there = self._there()
+        job.tell(transact(self._connection, self._path, [job]) if there else gone(self._path))
+
+    async def settled(self) -> None:
+        """Nothing is ever left."""
 
     async def close(self) -> None:
         self._connection.close()
@@ -109,11 +143,21 @@ class GroupWriter:
     async def write(self, operation: Operation[T], *, heavy: bool = False) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._asked.append(Job(operation, future, heavy))
+        self._ask(Job(operation, future, heavy), loop)
+        return await future
+
+    def leave(self, operation: Operation[T], then: Callable[[T], None]) -> None:
+        self._ask(Job(operation, then=then), asyncio.get_running_loop())
+
+    def _ask(self, job: Job, loop: asyncio.AbstractEventLoop) -> None:
+        self._asked.append(job)
         if not self._busy:
             self._busy = True
-            loop.call_soon(self._begin, loop)
-        return await future
+            loop.call_soon(self._gather, loop, GATHERING)
+
+    async def settled(self) -> None:
+        if self._busy:
+            await self.write(_nothing)
 
     async def close(self) -> None:
         if self._busy:
@@ -121,6 +165,13 @@ class GroupWriter:
             await self._idle
         self._thread.stop()
         self._connection.close()
+
+    def _gather(self, loop: asyncio.AbstractEventLoop, turns: int) -> None:
+        """Let those who have just been told go on, so that what they ask for next comes along."""
+        if turns and len(self._asked) < TOGETHER:
+            loop.call_soon(self._gather, loop, turns - 1)
+        else:
+            self._begin(loop)
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         jobs, self._asked = self._asked[:TOGETHER], self._asked[TOGETHER:]
@@ -150,11 +201,15 @@ class GroupWriter:
         for job in jobs:
             job.tell(failure)
         if self._asked:
-            loop.call_soon(self._begin, loop)
+            loop.call_soon(self._gather, loop, GATHERING)
             return
         self._busy = False
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
+
+
+def _nothing(_: sqlite3.Connection) -> None:
+    """It is only waited for."""
 
 
 class _Thread:

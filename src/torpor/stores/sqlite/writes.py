@@ -82,6 +82,17 @@ def post(connection: sqlite3.Connection, signals: Sequence[AnySignal], now: floa
     return posted
 
 
+def finish(connection: sqlite3.Connection, signal: AnySignal, effect: str, now: float) -> Posted:
+    """Put what came of an effect into its thread's inbox, and take the effect out."""
+    address = connection.execute(_ADDRESS, (signal.thread,)).fetchone()
+    if address is None:
+        return UNKNOWN
+    number, agent, owner, tier = address
+    added = connection.execute(_ADD_SIGNAL, _signal(number, signal, now)).rowcount
+    connection.execute(_DELIVERED, (number, effect))
+    return Posted("new" if added else "repeat", agent, owner, tier)
+
+
 def _signal(
     number: int | None, signal: AnySignal, now: float
 ) -> tuple[int | None, str, str, float, float, bytes]:
