@@ -249,7 +249,7 @@ class Parts:
         current = await self.store.row(row.thread) or row
         hash = decode_head(current.head, current.shape).toolsets.get(server, "")
         known = known_manifest(hash)
-        body = await self.side.get_blob(row.thread, hash) if hash and known is None else None
+        body = await self.side.get_blob(row.root or row.thread, hash) if hash and known is None else None
         if body is not None:
             known = read_manifest(body, hash)
         return known.endpoint if known else ""

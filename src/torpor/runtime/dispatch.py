@@ -7,8 +7,8 @@ here waits for a tool server's answer: that comes as a callback.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
@@ -21,6 +21,7 @@ from torpor.core.thread import OpenCall
 from torpor.core.tiers import not_before, start_by
 from torpor.ports import Clock, OutboxRow, Queue, Ring, Row, Store
 from torpor.runtime.ids import Ids
+from torpor.runtime.posting import Posting, is_post
 from torpor.runtime.roster import CallContext, FunctionResult, Roster, Verdict
 
 log = logging.getLogger("torpor.dispatch")
@@ -81,6 +82,7 @@ class Dispatcher:
         self._senders = asyncio.Semaphore(SENDERS)
         self._notices = asyncio.Semaphore(NOTICES)
         self._renewal: asyncio.Task[None] | None = None
+        self._posting = Posting(store, queue, clock, ids, claim)
 
     @property
     def busy(self) -> int:
@@ -97,8 +99,12 @@ class Dispatcher:
 
         ``vanished``: those whose earlier claim ran out, so that nobody knows how far they got.
         """
+        posts = [held.effect.id for held in effects if is_post(held.effect)]
+        if posts and self._posting.begin(row, posts):
+            self._run(f"{row.thread}/posts", self._posting.run(row))
         for held in effects:
-            self._begin(row, held, held.effect.id in vanished)
+            if not is_post(held.effect):
+                self._begin(row, held, held.effect.id in vanished)
         if self._tasks and (self._renewal is None or self._renewal.done()):
             self._renewal = asyncio.create_task(self._renew())
 
@@ -135,8 +141,10 @@ class Dispatcher:
         if id in self._tasks:
             return
         self._held[id] = (row.thread, held.effect.id)
-        task = asyncio.create_task(self._perform(row, held, vanished), name=f"torpor-effect-{held.effect.id}")
-        self._tasks[id] = task
+        self._run(id, self._perform(row, held, vanished))
+
+    def _run(self, id: str, work: Coroutine[Any, Any, None]) -> None:
+        task = self._tasks[id] = asyncio.create_task(work, name=f"torpor-effect-{id}")
         task.add_done_callback(lambda _: self._ended(id))
 
     def _ended(self, id: str) -> None:
@@ -192,7 +200,7 @@ class Dispatcher:
             if effect.server:
                 await self._send(row, effect, attempt)
             else:
-                result = await self._run(row, effect, attempt)
+                result = await self._call(row, effect, attempt)
         finally:
             places.release()
         if result is not None:  # its place is free already: writing waits for the store, not for functions
@@ -212,7 +220,7 @@ class Dispatcher:
         until = await self._store.now() + self._claim
         return bool(await self._store.claim(row.thread, [effect.id], until))
 
-    async def _run(self, row: Row, effect: Invoke, attempt: int) -> FunctionResult | None:
+    async def _call(self, row: Row, effect: Invoke, attempt: int) -> FunctionResult | None:
         member = self._roster.get(row.agent)
         function = member.functions.get(effect.name) if member else None
         if function is None:
@@ -306,7 +314,7 @@ class Dispatcher:
         """Renew the claims of all that runs; what is no longer ours to do is cancelled."""
         while self._tasks:
             await self._clock.sleep(self._claim / 3)
-            by_thread: dict[str, list[str]] = {}
+            by_thread = self._posting.held()
             for thread, effect in self._held.values():
                 by_thread.setdefault(thread, []).append(effect)
             for thread, effects in by_thread.items():
@@ -324,6 +332,7 @@ class Dispatcher:
             id = f"{thread}/{effect}"
             if id in self._held:
                 self._tasks[id].cancel()
+            self._posting.lose(thread, effect)
 
 
 def _is_wanted(left: OutboxRow, wanted: Mapping[str, OpenCall]) -> bool:

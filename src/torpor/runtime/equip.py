@@ -28,6 +28,11 @@ class Discovery(Protocol):
         """The manifest, fetched and found valid. ``Refused`` if it is not, ``Unavailable`` if none came."""
 
 
+def keeper(thread: str, head: Head) -> str:
+    """The thread beside which the manifests of a family are kept: its root."""
+    return head.ancestors[0] if head.ancestors else thread
+
+
 class Equipment:
     """Manifests by hash, and how threads come by them."""
 
@@ -45,7 +50,7 @@ class Equipment:
         for server in member.servers:
             recorded = head.toolsets.get(server)
             if recorded:
-                manifests[server] = await self._manifest(thread, recorded)
+                manifests[server] = await self._manifest(keeper(thread, head), recorded)
         return member.definition(manifests)
 
     async def _manifest(self, thread: str, hash: str) -> bytes:
@@ -85,7 +90,7 @@ class Equipment:
             return 0.0
         hash = sha256(body).hexdigest()
         self._remember(hash, body)
-        await self._side.put_blob(step.thread, hash, body)
+        await self._side.put_blob(keeper(step.thread, step.head), hash, body)
         known = {**step.head.toolsets, server: hash}
         manifests = {url: self._manifests[one] for url, one in known.items() if one in self._manifests}
         problems = [problem for problem in member.problems(manifests) if server in problem]

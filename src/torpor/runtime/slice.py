@@ -16,13 +16,14 @@ from torpor.core.messages import Born, Noted, Parked
 from torpor.core.plan import Complete, Exceeded, owes_now, plan
 from torpor.core.record import SliceRecord
 from torpor.core.retry import Again, Park, after_failure
-from torpor.core.signals import AnySignal, Nudged, SaidSignal, StoppedSignal, is_urgent
+from torpor.core.signals import AnySignal, BornSignal, Nudged, SaidSignal, StoppedSignal, is_urgent
 from torpor.core.step import Step
 from torpor.core.thread import Head
 from torpor.ports import Commit, LiveEvent, OutboxRow, Row, Snapshot, StoredMessage, Version
 from torpor.runtime.completion import ask, take
 from torpor.runtime.gates import gate_of
 from torpor.runtime.hot import Warm, warm_up
+from torpor.runtime.posting import lineage_bytes
 from torpor.runtime.state import Kit, Outcome, Running, Slice
 
 log = logging.getLogger("torpor.slice")
@@ -83,7 +84,7 @@ def _unknown(kit: Kit, row: Row) -> Outcome:
 
 async def _run(slice: Slice) -> Outcome:
     step, kit = slice.step, slice.kit
-    if step.head.length == 0:
+    if step.head.length == 0 and not any(isinstance(one, BornSignal) for one in slice.snapshot.signals):
         step.add(Noted(step.now, Born(slice.snapshot.row.agent), step.trace))
     definition = await kit.equipment.definition(slice.member, step.thread, step.head)
     step.definition = definition
@@ -244,6 +245,10 @@ def _row(slice: Slice) -> Row:
     rested = answered or any(_ends_rest(signal) for signal in slice.snapshot.signals)
     return msgspec.structs.replace(
         row,
+        purpose=head.purpose,
+        parent=head.parent,
+        lineage=lineage_bytes(head.lineage),
+        title=head.title or row.title,
         state=head.state,
         owes=owes_now(head),
         waits=len(head.pending),
