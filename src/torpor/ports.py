@@ -290,7 +290,11 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Queue(Protocol):
-    """A doorbell. It may ring twice or out of order; it must not swallow a ring that came during a lease."""
+    """A doorbell. It may ring twice or out of order; it must not swallow a ring that came during a lease.
+
+    Calls of one process take effect in order. What is rung or given back may not be durable yet when the call
+    returns: the sweep finds what a lost ring was for, and a lease that is left runs out.
+    """
 
     async def ring(self, rings: Sequence[Ring]) -> None:
         """Tell that threads have work. Rings of one thread merge: the earliest of each time, cut if any."""
