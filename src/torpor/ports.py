@@ -5,7 +5,7 @@ and ``Broken`` when what it holds cannot be read.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -124,6 +124,22 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     record: SliceRecord | None = None
 
 
+class Asked(TypedDict, total=False):
+    """Which threads are listed. What is left out, or None, asks for nothing.
+
+    But threads that only write a summary (``compaction``) are listed only where their purpose is asked for.
+    """
+
+    owner: str | None
+    agent: str | None
+    state: str | None
+    root: str | None
+    """The whole tree of this root, itself included."""
+    parent: str | None
+    """Its children; empty: threads that have no parent."""
+    purpose: str | None
+
+
 class Store(Protocol):
     """Where threads are rows. Every write is about one thread."""
 
@@ -186,15 +202,7 @@ class Store(Protocol):
     async def outbox(self, thread: str) -> list[OutboxRow]:
         """All effects not yet acknowledged, those that somebody holds included, oldest first."""
 
-    async def threads(
-        self,
-        *,
-        owner: str | None = None,
-        agent: str | None = None,
-        state: str | None = None,
-        after: str = "",
-        limit: int = 100,
-    ) -> list[Row]:
+    async def threads(self, *, after: str = "", limit: int = 100, **asked: Unpack[Asked]) -> list[Row]:
         """Rows by thread id, from the one after ``after`` on."""
 
     async def stranded(
@@ -204,7 +212,8 @@ class Store(Protocol):
 
         ``ahead``: effects that become due, or whose claim runs out, within so many seconds count too.
         ``agents``: only threads of these; ``skip``: leave out the first ones, those that wait longest. Of a
-        thread that rests before its ``not_before`` only urgent signals and effects count.
+        thread that rests before its ``not_before`` only urgent signals and effects count; of a closed one,
+        births and reports, whose senders are to be told.
         """
 
     async def note(self, record: SliceRecord) -> None:

@@ -4,6 +4,7 @@ import heapq
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Unpack
 
 import msgspec
 
@@ -11,8 +12,8 @@ from torpor.core.codec import decode_record, encode
 from torpor.core.effects import Effect
 from torpor.core.errors import Conflict, Refused
 from torpor.core.record import SliceRecord
-from torpor.core.signals import AnySignal, is_urgent
-from torpor.ports import Clock, Commit, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
+from torpor.core.signals import AnySignal, is_urgent, kind_of
+from torpor.ports import Asked, Clock, Commit, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
 
 UNKNOWN = Posted("unknown")
 
@@ -77,10 +78,11 @@ class _Thread:
         for waiting in self.outbox.values():
             if waiting.due <= now + ahead:
                 yield max(waiting.due, waiting.created)
-        if self.row.state != "closed":
-            for signal, arrived in self.inbox.values():
-                if signal.due <= now and (self.row.not_before <= now or is_urgent(signal)):
-                    yield max(signal.due, arrived)
+        closed = self.row.state == "closed"
+        for signal, arrived in self.inbox.values():
+            told = kind_of(signal) in ("born", "reported") or not closed
+            if told and signal.due <= now and (self.row.not_before <= now or is_urgent(signal)):
+                yield max(signal.due, arrived)
 
 
 class _MemorySide:
@@ -263,21 +265,9 @@ class MemoryStore(_MemorySide):
     async def outbox(self, thread: str) -> list[OutboxRow]:
         return [waiting.row() for waiting in self._thread(thread).outbox.values()]
 
-    async def threads(
-        self,
-        *,
-        owner: str | None = None,
-        agent: str | None = None,
-        state: str | None = None,
-        after: str = "",
-        limit: int = 100,
-    ) -> list[Row]:
+    async def threads(self, *, after: str = "", limit: int = 100, **asked: Unpack[Asked]) -> list[Row]:
         rows = (thread.row for id, thread in self._threads.items() if id > after)
-        wanted = (
-            row
-            for row in rows
-            if owner in (None, row.owner) and agent in (None, row.agent) and state in (None, row.state)
-        )
+        wanted = (row for row in rows if _is_asked(row, asked))
         return heapq.nsmallest(limit, wanted, key=lambda row: row.thread)
 
     async def stranded(
@@ -334,6 +324,12 @@ class MemoryStore(_MemorySide):
             self._stirring[thread.row.thread] = thread
         else:
             self._stirring.pop(thread.row.thread, None)
+
+
+def _is_asked(row: Row, asked: Asked) -> bool:
+    if row.purpose == "compaction" and asked.get("purpose") is None:
+        return False
+    return all(wanted in (None, getattr(row, name)) for name, wanted in asked.items())
 
 
 def _messages(bodies: list[bytes], after: int, upto: int) -> list[StoredMessage]:

@@ -1,6 +1,7 @@
 """What every store must do, as one suite: subclass ``StoreContract`` and say how to open one."""
 
 from torpor.testing.effects_contract import EffectsContract, StrandedContract
+from torpor.testing.families_contract import FamiliesContract
 from torpor.testing.opening import FullStore, Opening, OpensStores
 from torpor.testing.races_contract import RacesContract
 from torpor.testing.samples import commit_on, ids, invoke, said, texts, thread_row, timer
@@ -12,6 +13,7 @@ __all__ = ["DurableStoreContract", "FullStore", "Opening", "OpensStores", "Store
 
 class StoreContract(
     ThreadsContract,
+    FamiliesContract,
     SignalsContract,
     CommitsContract,
     EffectsContract,

@@ -129,7 +129,11 @@ def outbox(connection: sqlite3.Connection, thread: str) -> list[OutboxRow]:
 
 def threads(connection: sqlite3.Connection, given: dict[str, Any]) -> list[Row]:
     """Rows by thread id, by whichever index leaves the fewest to look at."""
-    if given["owner"] is not None:
+    if given["parent"]:
+        sql = _THREADS["list_of_parent"]
+    elif given["root"] is not None:
+        sql = _THREADS["list_of_root"]
+    elif given["owner"] is not None:
         sql = _THREADS["list_of_owner"]
     elif given["state"] not in (None, "open"):
         sql = _THREADS["list_not_open"]

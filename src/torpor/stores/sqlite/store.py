@@ -3,13 +3,14 @@
 import json
 import secrets
 from collections.abc import Sequence
+from typing import Unpack
 
 import msgspec
 
 from torpor.core.errors import Refused
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
-from torpor.ports import Commit, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
+from torpor.ports import Asked, Commit, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
 from torpor.stores.sqlite import reads, writes
 from torpor.stores.sqlite.database import Database
 from torpor.stores.sqlite.kept import Kept
@@ -96,16 +97,9 @@ class SqliteStore(SqliteSide):
     async def outbox(self, thread: str) -> list[OutboxRow]:
         return self.database.read(lambda connection: reads.outbox(connection, thread))
 
-    async def threads(
-        self,
-        *,
-        owner: str | None = None,
-        agent: str | None = None,
-        state: str | None = None,
-        after: str = "",
-        limit: int = 100,
-    ) -> list[Row]:
-        given = {"owner": owner, "agent": agent, "state": state, "after": after, "limit": limit}
+    async def threads(self, *, after: str = "", limit: int = 100, **asked: Unpack[Asked]) -> list[Row]:
+        nothing = dict.fromkeys(Asked.__annotations__)
+        given = {**nothing, **asked, "after": after, "limit": limit}
         return await self.database.listing(lambda connection: reads.threads(connection, given))
 
     async def stranded(

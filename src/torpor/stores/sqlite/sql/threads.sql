@@ -52,36 +52,59 @@ WHERE number = ?
 UPDATE threads SET attempt = ?, not_before = ?, state = coalesce(nullif(?, ''), state)
 WHERE thread = ? AND counter = ? AND commit_id = ?
 
+-- name: asked
+thread > :after
+    AND (:owner IS NULL OR owner = :owner) AND (:agent IS NULL OR agent = :agent)
+    AND (:state IS NULL OR state = :state)
+    AND (:root IS NULL OR root = :root) AND (:parent IS NULL OR parent = :parent)
+    AND (purpose = :purpose OR :purpose IS NULL AND purpose <> 'compaction')
+
 -- name: list_all
 SELECT $columns
 FROM threads
-WHERE thread > :after AND (:state IS NULL OR state = :state)
+WHERE $asked
+ORDER BY thread LIMIT :limit
+
+-- name: list_of_parent
+SELECT $columns
+FROM threads INDEXED BY threads_of_parent
+WHERE parent = :parent AND parent <> '' AND $asked
+ORDER BY thread LIMIT :limit
+
+-- name: list_of_root
+SELECT $columns
+FROM threads
+WHERE number IN (
+        SELECT number FROM threads WHERE thread = :root
+        UNION ALL
+        SELECT number FROM threads INDEXED BY threads_of_root WHERE root = :root AND parent <> ''
+    )
+    AND $asked
 ORDER BY thread LIMIT :limit
 
 -- name: list_of_owner
 SELECT $columns
 FROM threads
-WHERE owner = :owner AND thread > :after
-    AND (:state IS NULL OR state = :state) AND (:agent IS NULL OR agent = :agent)
+WHERE owner = :owner AND $asked
 ORDER BY thread LIMIT :limit
 
 -- name: list_of_agent
 SELECT $columns
 FROM threads
-WHERE agent = :agent AND thread > :after AND (:state IS NULL OR state = :state)
+WHERE agent = :agent AND $asked
 ORDER BY thread LIMIT :limit
 
 -- name: list_not_open
 SELECT $columns
 FROM threads
-WHERE state = :state AND state <> 'open' AND thread > :after AND (:agent IS NULL OR agent = :agent)
+WHERE state = :state AND state <> 'open' AND $asked
 ORDER BY thread LIMIT :limit
 
 -- name: stranded
 WITH found (number, since) AS (
     SELECT inbox.thread, max(inbox.due, inbox.arrived)
     FROM inbox INDEXED BY inbox_by_due JOIN threads ON threads.number = inbox.thread
-    WHERE inbox.due <= :now AND threads.state <> 'closed'
+    WHERE inbox.due <= :now AND (threads.state <> 'closed' OR inbox.kind IN ('born', 'reported'))
         AND (threads.not_before <= :now OR inbox.kind IN ('stopped', 'closed', 'nudged', 'interrupt'))
     UNION ALL
     SELECT outbox.thread, max(outbox.not_before, outbox.claimed_until, outbox.created)
