@@ -71,10 +71,11 @@ def check_effects(played: Played) -> None:
             assert effect.id.removesuffix("/cancel") in sent
     for timer in played.timers.values():
         assert isinstance(timer, Due)
-        if timer.what != "withheld":
+        if timer.what in ("sleep", "deadline", "status") and timer.due > played.now:
+            held = timer.id.startswith(f"{timer.call}/held")
             open_ = played.head.pending.get(timer.call) or played.head.detached.get(timer.call)
-            assert open_ is not None
-            assert not open_.given_up
+            assert timer.call in played.head.subscriptions if held else open_ is not None, timer
+            assert held or (open_ is not None and not open_.given_up), timer
 
 
 def check_asleep(played: Played) -> None:

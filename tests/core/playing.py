@@ -139,6 +139,15 @@ class Played:
         """A person asks it to go on."""
         return Nudged(THREAD, self._id("nudge"), self.coming)
 
+    @property
+    def alarms(self) -> dict[str, AnySignal]:
+        """Its timers, without those that ask tool servers how old calls are doing."""
+        return {
+            id: timer
+            for id, timer in self.timers.items()
+            if not (isinstance(timer, Due) and timer.what == "status")
+        }
+
     def timer(self, call: str, what: str = "sleep") -> Due:
         """A timer that the thread has set for a call."""
         due = self.timers[f"{call}/{what}"]

@@ -192,7 +192,7 @@ def test_defaults_are_left_out() -> None:
         "upto": 2,
         "ordinal": 3,
     }
-    assert encode(Head()) == b"\x80"
+    assert msgspec.msgpack.decode(encode(Head())) == {}
 
 
 def test_what_is_missing_for_lack_of_a_required_field_is_not_guessed() -> None:

@@ -480,7 +480,7 @@ def test_withheld_news_needs_no_more_once_nothing_blocks_it() -> None:
 def test_news_that_nothing_blocks_sets_no_timer() -> None:
     played, id = subscribed()
     played.absorb(played.event(id, start_by=5_000.0))
-    assert played.timers == {}
+    assert played.alarms == {}
 
 
 def test_news_without_a_deadline_of_its_own_sets_no_timer() -> None:
@@ -488,7 +488,7 @@ def test_news_without_a_deadline_of_its_own_sets_no_timer() -> None:
     played.absorb(played.text("work"))
     played.reply(call("read"))
     played.absorb(played.event(id))
-    assert played.timers == {}
+    assert played.alarms == {}
 
 
 def test_long_arguments_are_shown_with_later_news_as_a_marked_beginning() -> None:

@@ -134,10 +134,10 @@ def test_places_are_counted_for_each_turn_alone() -> None:
 
 def test_a_call_bound_in_time_sets_a_timer_when_it_is_sent_and_not_before() -> None:
     played, [a, b] = asked("bounded", "bounded", parallel=1)
-    assert list(played.timers) == [f"{a}/deadline"]
+    assert list(played.alarms) == [f"{a}/deadline"]
     assert played.timer(a, "deadline").due == played.now + 60.0
     played.absorb(played.result(a))
-    assert list(played.timers) == [f"{b}/deadline"]
+    assert list(played.alarms) == [f"{b}/deadline"]
     timer = played.timer(b, "deadline")
     assert (timer.due, timer.call, timer.what, timer.at) == (played.now + 60.0, b, "deadline", played.now)
     assert timer.thread == THREAD
@@ -148,7 +148,7 @@ def test_a_call_whose_tool_has_gone_meanwhile_is_sent_all_the_same_without_a_tim
     played.definition = Definition("tester", limits=Limits(parallel=1))
     played.absorb(played.result(a))
     assert played.invoked == [a, b]
-    assert played.timers == {}
+    assert played.alarms == {}
 
 
 def test_a_function_may_be_bound_in_time_and_needs_no_timer_of_the_threads() -> None:
@@ -168,7 +168,8 @@ def test_an_invocation_says_whether_it_may_be_repeated() -> None:
 def test_a_result_lifts_the_calls_timers() -> None:
     played, [a] = asked("bounded")
     step = played.absorb(played.result(a))
-    assert step.cancelled == [f"{a}/sleep", f"{a}/deadline"]
+    assert step.cancelled == [f"{a}/sleep", f"{a}/deadline", f"{a}/status/0", f"{a}/status/1"]
+    assert played.timers == {}
 
 
 def test_two_results_for_one_call_count_once_and_the_second_is_kept() -> None:

@@ -130,7 +130,7 @@ def test_an_event_ends_a_sleep() -> None:
     [sub] = played.reply(call("remote"))
     played.absorb(played.result(sub, subscription=True))
     played.reply(call("sleep_until_event_or_input"))
-    assert played.timers == {}
+    assert played.alarms == {}
     played.now += 4.6
     played.absorb(played.event(sub, "ping"))
     assert played.shown() == [

@@ -54,7 +54,7 @@ def build(kind: type[msgspec.Struct], note: type[msgspec.Struct] | None = None, 
     for field in msgspec.structs.fields(kind):
         if field.required or all_fields:
             hint = note if note is not None and field.name == "note" else hints[field.name]
-            fields[field.name] = _value(hint, field.name, all_fields)
+            fields[field.name] = field.default is not True and _value(hint, field.name, all_fields)
     return kind(**fields)
 
 

@@ -112,7 +112,7 @@ def _carry_out(step: Step, call: Call, fate: Fate) -> Inline | None:
         case Run():
             return Inline(call.id, fate.spec, fate.arguments)
         case Send(held=False):
-            send(step, call.id, call.name, call.arguments, call.server, call.repeat)
+            send(step, call.id, call, step.now)
         case _:
             pass
     return None

@@ -2,7 +2,7 @@
 
 from torpor.core.checks import check_id, next_check
 from torpor.core.effects import Invoke
-from torpor.core.messages import Detached, Note, Noted, Sent
+from torpor.core.messages import Call, Detached, Note, Noted, Sent
 from torpor.core.signals import Due
 from torpor.core.step import Step
 from torpor.core.thread import OpenCall
@@ -23,14 +23,23 @@ def in_order(calls: dict[str, OpenCall]) -> list[tuple[str, OpenCall]]:
     return sorted(calls.items(), key=lambda entry: (entry[1].turn, entry[1].index))
 
 
-def send(step: Step, id: str, name: str, arguments: str, server: str, repeat: str) -> None:
-    """Decide that a call goes out now; its deadline, if it has one, begins."""
+def send(step: Step, id: str, call: Call | OpenCall, opened: float) -> None:
+    """Decide that a call, opened at ``opened``, goes out now; its deadline, if it has one, begins."""
     step.effects.append(
-        Invoke(f"{id}/invoke", id, name, arguments, server, repeat, at=step.now, trace=step.trace)
+        Invoke(
+            f"{id}/invoke",
+            id,
+            call.name,
+            call.arguments,
+            call.server,
+            call.repeat,
+            at=step.now,
+            trace=step.trace,
+        )
     )
-    watch(step, id, step.now, server)
-    spec = step.definition.tools.get(name)
-    if server and spec is not None and spec.timeout:
+    watch(step, id, opened, call.server)
+    spec = step.definition.tools.get(call.name)
+    if call.server and spec is not None and spec.timeout:
         due = step.now + spec.timeout
         step.timers.append(Due(step.thread, f"{id}/deadline", step.now, due=due, call=id, what="deadline"))
 
@@ -61,7 +70,7 @@ def release(step: Step) -> None:
     if released:
         note(step, Sent(tuple(id for id, _ in released)))
     for id, call in released:
-        send(step, id, call.name, call.arguments, call.server, call.repeat)
+        send(step, id, call, call.at)
 
 
 def detach_active(step: Step, why: str) -> None:

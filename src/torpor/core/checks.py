@@ -5,10 +5,13 @@ MOST = 86_400.0
 """Seconds between two questions: from the first to the most."""
 DOUBLINGS = 5
 
+MARGIN = 60.0
+"""Seconds that a call sent out late is left in peace at least."""
+
 
 def next_check(at: float, now: float) -> tuple[int, float]:
     """Number and instant of the next question about what was opened at ``at``."""
-    age = max(0.0, now - at)
+    age = max(0.0, now - at) + MARGIN
     for number in range(1, DOUBLINGS + 1):
         if age < FIRST * (2**number - 1):
             return number, at + FIRST * (2**number - 1)
@@ -22,7 +25,8 @@ def check_id(call: str, number: int, *, held: bool) -> str:
     return f"{call}/{'held' if held else 'status'}/{number}"
 
 
-def open_checks(call: str, at: float, now: float, *, held: bool) -> tuple[str, str]:
-    """Ids of the timers that may be there: of the next question, and of one that is due just now."""
-    number, _ = next_check(at, now)
-    return check_id(call, number - 1, held=held), check_id(call, number, held=held)
+def open_checks(call: str, at: float, now: float, *, held: bool) -> list[str]:
+    """Ids of the timers that may be there: of one that is due just now, and of the next question."""
+    last, _ = next_check(at, now)
+    first, _ = next_check(at, now - MARGIN)
+    return [check_id(call, number, held=held) for number in range(first - 1, last + 1)]

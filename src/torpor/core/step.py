@@ -19,6 +19,7 @@ class Mark(msgspec.Struct, frozen=True):
     head: Head
     now: float
     counts: tuple[int, ...]
+    timers: tuple[AnySignal, ...]
 
 
 class Step:
@@ -64,16 +65,17 @@ class Step:
 
     def mark(self) -> Mark:
         """This place in the step."""
-        return Mark(self.head, self.now, tuple([len(grown) for grown in self._grown()]))
+        counts = tuple([len(grown) for grown in self._grown()])
+        return Mark(self.head, self.now, counts, tuple(self.timers))
 
     def back(self, mark: Mark) -> None:
         """Forget all that was decided since a mark."""
-        self.head, self.now = mark.head, mark.now
+        self.head, self.now, self.timers = mark.head, mark.now, list(mark.timers)
         for grown, count in zip(self._grown(), mark.counts, strict=True):
             del grown[count:]
 
     def _grown(self) -> tuple[list[Any], ...]:
-        return (self.messages, self.effects, self.timers, self.cancelled, self.settled, self.opened)
+        return (self.messages, self.effects, self.cancelled, self.settled, self.opened)
 
     def add(self, message: Message) -> None:
         """Append a message and fold it into the head."""
