@@ -271,6 +271,56 @@ async def test_a_result_that_cannot_be_acknowledged_is_not_posted(file: Path) ->
     await store.close()
 
 
+async def test_of_readings_at_once_one_fails_alone(file: Path) -> None:
+    database = Database.open(file)
+    store = SqliteStore(database)
+    row = thread_row()
+    await store.create(row)
+
+    def wrong(connection: sqlite3.Connection) -> None:
+        connection.execute("SELECT 1 FROM nowhere")
+
+    results = await asyncio.gather(
+        store.row(row.thread), database.look(wrong), store.row("nobody"), return_exceptions=True
+    )
+    assert (results[0], type(results[1]), results[2]) == (row, Broken, None)
+    await store.close()
+
+
+async def test_readings_at_once_are_as_of_one_instant(file: Path) -> None:
+    store = SqliteStore(Database.open(file))
+    row = thread_row()
+    await store.create(row)
+    other = sqlite3.connect(file, isolation_level=None)
+
+    def count(connection: sqlite3.Connection) -> int:
+        found: int = connection.execute("SELECT count(*) FROM inbox").fetchone()[0]
+        return found
+
+    def meanwhile(connection: sqlite3.Connection) -> int:
+        found = count(connection)
+        other.execute(
+            "INSERT INTO inbox (thread, id, kind, due, arrived, body) VALUES (1, 'a', '', 0, 0, '')"
+        )
+        return found
+
+    found = await asyncio.gather(store.database.look(meanwhile), store.database.look(count))
+    assert list(found) == [0, 0]
+    assert await store.database.look(count) == 1
+    other.close()
+    await store.close()
+
+
+async def test_closing_answers_who_reads(file: Path) -> None:
+    store = SqliteStore(Database.open(file))
+    row = thread_row()
+    await store.create(row)
+    reading = asyncio.create_task(store.row(row.thread))
+    await asyncio.sleep(0)
+    await store.close()
+    assert await reading == row
+
+
 async def test_a_paused_listing_keeps_nobody_waiting(file: Path) -> None:
     store = SqliteStore(Database.open(file))
     row = thread_row()

@@ -43,7 +43,7 @@ class SqliteStore(SqliteSide):
         now = self.database.now()
         row = self._kept.at(thread, known)
         if row is not None:
-            seen = self.database.look(lambda connection: reads.glance(connection, row, limit, now))
+            seen = await self.database.look(lambda connection: reads.glance(connection, row, limit, now))
             if seen is not None:
                 return seen
         number, snapshot = self.database.read(
@@ -89,7 +89,7 @@ class SqliteStore(SqliteSide):
         return self.database.read(lambda connection: reads.read(connection, thread, after, limit))
 
     async def row(self, thread: str) -> Row | None:
-        return self.database.look(lambda connection: reads.one(connection, thread))
+        return await self.database.look(lambda connection: reads.one(connection, thread))
 
     async def inbox(self, thread: str) -> list[AnySignal]:
         return self.database.read(lambda connection: reads.inbox(connection, thread))

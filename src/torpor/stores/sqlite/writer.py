@@ -306,6 +306,14 @@ def run_all(connection: sqlite3.Connection, path: str, jobs: list[Job]) -> bool:
     return True
 
 
+def run_apart(connection: sqlite3.Connection, path: str, readings: list[Job]) -> None:
+    """Run readings, of which each may fail for itself."""
+    for job in readings:
+        job.run(connection)
+        if isinstance(job.error, sqlite3.Error):
+            job.error = fault(job.error, path)
+
+
 def one_by_one(connection: sqlite3.Connection, path: str, jobs: list[Job]) -> None:
     """Run the operations again, each in its own transaction, so that the one that fails fails alone."""
     for job in jobs:
