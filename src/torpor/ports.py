@@ -369,11 +369,31 @@ class Transport(Protocol):
     async def invoke(self, server: str, endpoint: str, body: Mapping[str, Any], key: str) -> None:
         """Hand over one invocation, once. ``Refused`` on 4xx, ``Unavailable`` on 5xx and no connection."""
 
-    async def cancel(self, server: str, thread: str, call: str) -> None:
+    async def cancel(self, server: str, thread: str, call: str, trace: str = "") -> None:
         """Best effort, once; never raises for what the server does."""
 
-    async def close_thread(self, server: str, thread: str) -> None:
+    async def close_thread(self, server: str, thread: str, trace: str = "") -> None:
         """Best effort, once; never raises for what the server does."""
+
+    async def choose(
+        self, server: str, url: str, call: str, selected: int, key: str, trace: str = ""
+    ) -> None:
+        """Tell a server once what a person chose, at a URL of its own choice. Raises as ``invoke`` does."""
+
+    async def status(self, server: str, thread: str, call: str, trace: str = "") -> str:
+        """What a server says when it is asked whether it still works on a call, or holds its subscription.
+
+        ``alive`` or ``dead`` in so many words; ``invalid``: it answered something else, or refused;
+        ``missing``: it has nothing that could answer; ``unknown``: it failed. ``Unavailable`` if it cannot be
+        reached or does not answer.
+        """
+
+    async def migrate(self, server: str, session: str, destination: str, trace: str = "") -> None:
+        """Have a server move all that it keeps of a session (a root thread's id) to another base URL.
+
+        Returns once it says that this is done, which may take minutes; else ``Refused`` or ``Unavailable``
+        with its reason.
+        """
 
     async def close(self) -> None:
         """Let go of connections. Idempotent."""

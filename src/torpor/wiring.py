@@ -6,7 +6,6 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -14,12 +13,11 @@ import msgspec
 
 from torpor.agent import Agent, check_agents
 from torpor.clock import SystemClock
-from torpor.core.codec import decode_head
-from torpor.core.effects import Invoke
 from torpor.core.errors import Refused, Unavailable
 from torpor.crew import Joined
+from torpor.messenger import Messenger
 from torpor.models.names import import_by_name
-from torpor.ports import Clock, Model, Queue, Row, Side, Store, Transport
+from torpor.ports import Clock, Model, Queue, Side, Store, Transport
 from torpor.queues.memory import MemoryQueue
 from torpor.queues.sqlite import SqliteQueue
 from torpor.runtime.definitions import Definitions
@@ -40,7 +38,6 @@ from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import Database, SqliteStore
 from torpor.tools.addresses import host_of, is_loopback
 from torpor.tools.callbacks import Callbacks
-from torpor.tools.catalog import known_manifest, read_manifest
 from torpor.tools.client import HttpTransport
 from torpor.tools.tokens import Keys
 
@@ -73,49 +70,6 @@ class Address(msgspec.Struct, frozen=True):
 
 class Backend(Store, Side, Protocol):
     """A store that also keeps the small things."""
-
-
-class Messenger:
-    """The way to tool servers for one call: endpoint, callback URL, body."""
-
-    def __init__(self, parts: "Parts", transport: Transport) -> None:
-        self._parts = parts
-        self._transport = transport
-
-    async def manifest(self, server: str) -> bytes:
-        """A server's manifest, fetched and found valid."""
-        return await self._transport.discover(server)
-
-    async def invoke(self, row: Row, effect: Invoke) -> None:
-        """Hand a call over once."""
-        callback = await self._parts.callback_url(row.thread, effect.call)
-        facts = {
-            "name": effect.name,
-            "arguments": effect.arguments,
-            "call": effect.call,
-            "thread": row.thread,
-            "callback": callback,
-            "user_id": row.user_id,
-            "trace": effect.trace or row.trace,
-            "deadline": self._deadline(effect),
-        }
-        endpoint = await self._parts.endpoint(row, effect.server)
-        await self._transport.invoke(effect.server, endpoint, facts, effect.call)
-
-    def _deadline(self, effect: Invoke) -> str:
-        """When the runtime will settle the call by itself; empty: never."""
-        server = self._parts.servers.get(effect.server)
-        if server is None or not server.call_timeout or not effect.at:
-            return ""
-        return datetime.fromtimestamp(effect.at + server.call_timeout, UTC).isoformat(timespec="milliseconds")
-
-    async def cancel(self, row: Row, call: str, servers: tuple[str, ...]) -> None:
-        """Tell servers that a call is no longer wanted; best effort, side by side."""
-        await asyncio.gather(*(self._transport.cancel(server, row.thread, call) for server in servers))
-
-    async def closed(self, row: Row, servers: tuple[str, ...]) -> None:
-        """Tell servers that a thread is closed; best effort, side by side."""
-        await asyncio.gather(*(self._transport.close_thread(server, row.thread) for server in servers))
 
 
 class Parts:
@@ -243,16 +197,6 @@ class Parts:
         challenge = secrets.token_urlsafe(24)
         health = await ask_health(url, challenge)
         return health is not None and await self.keys.proves(challenge, health.store)
-
-    async def endpoint(self, row: Row, server: str) -> str:
-        """The URL that takes invocations, by the manifest that the thread has recorded; empty: ask again."""
-        current = await self.store.row(row.thread) or row
-        hash = decode_head(current.head, current.shape).toolsets.get(server, "")
-        known = known_manifest(hash)
-        body = await self.side.get_blob(row.root or row.thread, hash) if hash and known is None else None
-        if body is not None:
-            known = read_manifest(body, hash)
-        return known.endpoint if known else ""
 
 
 def open_parts(settings: Any, agents: Sequence[Agent] = (), **options: Any) -> Parts:

@@ -54,23 +54,23 @@ class SloppyTransport(HttpTransport):
 
 
 class Deaf(SloppyTransport):
-    async def cancel(self, server: str, thread: str, call: str) -> None:
+    async def cancel(self, server: str, thread: str, call: str, trace: str = "") -> None:
         if server == self.urls[0]:
-            await super().cancel(server, thread, call)
+            await super().cancel(server, thread, call, trace)
 
-    async def close_thread(self, server: str, thread: str) -> None:
+    async def close_thread(self, server: str, thread: str, trace: str = "") -> None:
         if server == self.urls[0]:
-            await super().close_thread(server, thread)
+            await super().close_thread(server, thread, trace)
 
 
 class Insistent(SloppyTransport):
-    async def cancel(self, server: str, thread: str, call: str) -> None:
+    async def cancel(self, server: str, thread: str, call: str, trace: str = "") -> None:
         for _ in range(2):
-            await super().cancel(server, thread, call)
+            await super().cancel(server, thread, call, trace)
 
-    async def close_thread(self, server: str, thread: str) -> None:
+    async def close_thread(self, server: str, thread: str, trace: str = "") -> None:
         for _ in range(2):
-            await super().close_thread(server, thread)
+            await super().close_thread(server, thread, trace)
 
     async def invoke(self, server: str, endpoint: str, body: Mapping[str, Any], key: str) -> None:
         try:

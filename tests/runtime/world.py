@@ -127,6 +127,9 @@ class Tools:
         self.handed_over = 0
         self.cancelled: list[str] = []
         self.closed: list[str] = []
+        self.choices: list[tuple[str, int]] = []
+        self.standing: dict[str, str] = {}
+        """What it says of calls when asked, where that is not ``alive``."""
         self.tokens: dict[str, tuple[str, str]] = {}
         """The last call of each tool, and the token of its callback URL."""
         self.urls: dict[str, str] = {}
@@ -141,6 +144,10 @@ class Tools:
             self.done.append(key)
         if facts["name"] in self.answers:
             await self.result(facts["name"], self.answers[facts["name"]])
+        await self.world.news()
+
+    async def chosen(self, call: str, selected: int) -> None:
+        self.choices.append((call, selected))
         await self.world.news()
 
     async def result(self, name: str, text: str, *, subscription: bool = False) -> None:
@@ -180,11 +187,22 @@ class Wire:
     async def invoke(self, server: str, endpoint: str, body: Any, key: str) -> None:
         await self._fate.pass_through("invoke", lambda: self._tools.take(dict(body), key))
 
-    async def cancel(self, server: str, thread: str, call: str) -> None:
+    async def cancel(self, server: str, thread: str, call: str, trace: str = "") -> None:
         self._tools.cancelled.append(call)
 
-    async def close_thread(self, server: str, thread: str) -> None:
+    async def close_thread(self, server: str, thread: str, trace: str = "") -> None:
         self._tools.closed.append(thread)
+
+    async def choose(
+        self, server: str, url: str, call: str, selected: int, key: str, trace: str = ""
+    ) -> None:
+        await self._fate.pass_through("choose", lambda: self._tools.chosen(call, selected))
+
+    async def status(self, server: str, thread: str, call: str, trace: str = "") -> str:
+        return self._tools.standing.get(call, "alive")
+
+    async def migrate(self, server: str, session: str, destination: str, trace: str = "") -> None:
+        raise NotImplementedError
 
     async def close(self) -> None:
         return None

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from torpor.core.effects import Cancel, Invoke, Notify
+from torpor.core.effects import Cancel, Check, Choose, Invoke, Notify
 from torpor.core.errors import Refused, TorporError, Unavailable
 from torpor.core.messages import By, Text
 from torpor.core.retry import backoff
@@ -20,6 +20,7 @@ from torpor.core.signals import Finished
 from torpor.core.thread import OpenCall
 from torpor.core.tiers import not_before, start_by
 from torpor.ports import Clock, OutboxRow, Queue, Ring, Row, Store
+from torpor.runtime.asking import Asking, Asks
 from torpor.runtime.ids import Ids
 from torpor.runtime.posting import Posting, is_post
 from torpor.runtime.roster import CallContext, FunctionResult, Roster, Verdict
@@ -43,14 +44,11 @@ LAST_WORDS = 1.0
 """Seconds for what was cancelled to give back what it holds."""
 
 
-class Courier(Protocol):
+class Courier(Asks, Protocol):
     """The way to tool servers for one call at a time."""
 
     async def invoke(self, row: Row, effect: Invoke) -> None:
         """Hand a call over once. ``Refused`` and ``Unavailable`` as the transport says."""
-
-    async def cancel(self, row: Row, call: str, servers: tuple[str, ...]) -> None:
-        """Tell servers that a call is no longer wanted; best effort."""
 
     async def closed(self, row: Row, servers: tuple[str, ...]) -> None:
         """Tell servers that a thread is closed; best effort."""
@@ -83,6 +81,7 @@ class Dispatcher:
         self._notices = asyncio.Semaphore(NOTICES)
         self._renewal: asyncio.Task[None] | None = None
         self._posting = Posting(store, queue, clock, ids, claim)
+        self._asking = Asking(store, courier, ids, self._ring, self._tasks)
 
     @property
     def busy(self) -> int:
@@ -154,12 +153,12 @@ class Dispatcher:
     async def _perform(self, row: Row, held: OutboxRow, vanished: bool) -> None:
         effect = held.effect
         try:
-            if not isinstance(effect, Invoke):
+            if isinstance(effect, Invoke):
+                await self._invoke(row, effect, held.attempt, vanished)
+            elif isinstance(effect, Cancel | Notify):
                 await self._tell(row, effect)
-            elif vanished and effect.repeat not in ("safe", "keyed"):
-                await self._finish(row, effect, _unknown(effect))
-            else:
-                await self._invoke(row, effect, held.attempt)
+            elif isinstance(effect, Choose | Check):
+                await self._asking.perform(row, effect, held.attempt, self._servers(row.agent))
         except TorporError as error:
             # The claim runs out and the sweep finds the effect again: nothing is lost by letting go here.
             log.warning("The effect %s of %s was put off: %s", effect.id, row.thread, error)
@@ -185,8 +184,9 @@ class Dispatcher:
         member = self._roster.get(agent)
         return member.servers if member else ()
 
-    async def _invoke(self, row: Row, effect: Invoke, attempt: int) -> None:
-        if not effect.server and attempt > RUNS:
+    async def _invoke(self, row: Row, effect: Invoke, attempt: int, vanished: bool) -> None:
+        once = effect.repeat not in ("safe", "keyed")
+        if (vanished and once) or (not effect.server and attempt > RUNS):
             await self._finish(row, effect, _unknown(effect))
             return
         places = self._senders if effect.server else self._functions

@@ -21,6 +21,7 @@ from yarl import URL
 
 from torpor.core.errors import Refused, TorporError, Unavailable
 from torpor.core.retry import told_wait
+from torpor.core.text import clean
 from torpor.tools import protocol
 from torpor.tools.addresses import Blocked, check_literal, check_url, literal, may_reach
 from torpor.tools.catalog import MANIFEST_LIMIT, RapServer, check_for, read_manifest
@@ -28,7 +29,12 @@ from torpor.tools.catalog import MANIFEST_LIMIT, RapServer, check_for, read_mani
 NOTICE_SECONDS = 3.0
 """Seconds that a notice of a cancelled call or a closed thread may take."""
 CONNECT_SECONDS = 5.0
+MIGRATION_SECONDS = 1_800.0
+"""Seconds that a server may take to move a session."""
 RETRY_AFTER_MOST = 86_400.0
+ANSWER_LIMIT = 64 * 1024
+"""Bytes that are read of an answer to a question, or of a reason."""
+REASON_SHOWN = 500
 
 _TRACE = re.compile("[0-9a-f]{32}")
 
@@ -123,13 +129,48 @@ class HttpTransport:
             raise
         _log(body, known, started, "accepted")
 
-    async def cancel(self, server: str, thread: str, call: str) -> None:
+    async def cancel(self, server: str, thread: str, call: str, trace: str = "") -> None:
         """Tell a server (all, side by side, if ``server`` is empty) that a call is no longer wanted."""
-        await self._notify(server, protocol.CANCEL_PATH, protocol.cancellation(thread, call))
+        await self._notify(server, protocol.CANCEL_PATH, protocol.cancellation(thread, call), trace)
 
-    async def close_thread(self, server: str, thread: str) -> None:
+    async def close_thread(self, server: str, thread: str, trace: str = "") -> None:
         """Tell a server (all, side by side, if ``server`` is empty) that a thread is closed."""
-        await self._notify(server, protocol.CLOSE_PATH, protocol.closure(thread))
+        await self._notify(server, protocol.CLOSE_PATH, protocol.closure(thread), trace)
+
+    async def choose(
+        self, server: str, url: str, call: str, selected: int, key: str, trace: str = ""
+    ) -> None:
+        """Tell a server what a person chose, once, at the URL that it gave."""
+        known = self.server(server)
+        body = protocol.selection(call, selected)
+        await self._post(known, url, body, key, trace, f"{known.url} refused the choice")
+
+    async def status(self, server: str, thread: str, call: str, trace: str = "") -> str:
+        """Ask a server whether it still works on a call; see the port for the words it answers in."""
+        known = self.server(server)
+        body = protocol.status_question(thread, call)
+        try:
+            async with (
+                asyncio.timeout(known.timeout),
+                self._sent(known, protocol.STATUS_PATH, body, trace) as answer,
+            ):
+                return await _standing(answer)
+        except TimeoutError:
+            raise Unavailable(f"{known.url} did not answer within {known.timeout:g} s.") from None
+
+    async def migrate(self, server: str, session: str, destination: str, trace: str = "") -> None:
+        """Have a server move a session; returns once it has."""
+        known = self.server(server)
+        body = protocol.migration(session, destination)
+        try:
+            async with (
+                asyncio.timeout(MIGRATION_SECONDS),
+                self._sent(known, protocol.MIGRATE_PATH, body, trace) as answer,
+            ):
+                if answer.status != 200:
+                    _judge(answer, f"{known.url} did not move the session{await _reason(answer)}")
+        except TimeoutError:
+            raise Ambiguous(f"{known.url} did not move the session within {MIGRATION_SECONDS:g} s.") from None
 
     async def close(self) -> None:
         """Let go of what is held."""
@@ -170,34 +211,41 @@ class HttpTransport:
         found = self._endpoints[server.url]
         return found if found != endpoint else ""
 
-    async def _post(self, server: RapServer, url: str, body: bytes, key: str, trace: str) -> None:
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-        parent = _traceparent(trace, key)
-        if parent:
-            headers["traceparent"] = parent
+    async def _post(
+        self, server: RapServer, url: str, body: bytes, key: str, trace: str, what: str = ""
+    ) -> None:
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key, **_traced(trace, key)}
         try:
             async with (
                 asyncio.timeout(server.timeout),
                 self._request(server, "POST", url, headers, body) as answer,
             ):
-                _judge(answer, f"{server.url} refused the call")
+                _judge(answer, what or f"{server.url} refused the call")
         except TimeoutError:
             raise Ambiguous(f"{server.url} did not answer within {server.timeout:g} s.") from None
 
-    async def _notify(self, server: str, path: str, body: bytes) -> None:
+    async def _notify(self, server: str, path: str, body: bytes, trace: str) -> None:
         servers = [self._servers.get(server.rstrip("/"))] if server else list(self._servers.values())
-        await asyncio.gather(*(self._tell(one, path, body) for one in servers if one is not None))
+        await asyncio.gather(*(self._tell(one, path, body, trace) for one in servers if one is not None))
 
-    async def _tell(self, server: RapServer, path: str, body: bytes) -> None:
-        headers = {"Content-Type": "application/json"}
+    async def _tell(self, server: RapServer, path: str, body: bytes, trace: str) -> None:
         try:
             async with (
                 asyncio.timeout(NOTICE_SECONDS),
-                self._request(server, "POST", server.at(path), headers, body) as answer,
+                self._sent(server, path, body, trace) as answer,
             ):
                 logger.debug("notice %s to %s: %d", path, server.url, answer.status)
         except (TorporError, TimeoutError) as error:
             logger.info("notice %s to %s was not taken: %s", path, server.url, error)
+
+    @asynccontextmanager
+    async def _sent(
+        self, server: RapServer, path: str, body: bytes, trace: str
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """One POST to one of the server's own paths."""
+        headers = {"Content-Type": "application/json", **_traced(trace, f"{path}{body!r}")}
+        async with self._request(server, "POST", server.at(path), headers, body) as answer:
+            yield answer
 
     @asynccontextmanager
     async def _request(
@@ -248,11 +296,39 @@ class _NotFound(Refused):
     """The server has nothing at that path."""
 
 
-def _traceparent(trace: str, key: str) -> str:
-    """The W3C header for a call in a trace of 32 hexadecimal digits; empty where there is no such trace."""
+def _traced(trace: str, key: str) -> dict[str, str]:
+    """The W3C header for a request in a trace of 32 hexadecimal digits, if there is such a trace."""
     if not _TRACE.fullmatch(trace) or not trace.strip("0"):
-        return ""
-    return f"00-{trace}-{hashlib.sha256(key.encode()).hexdigest()[:16]}-01"
+        return {}
+    return {"traceparent": f"00-{trace}-{hashlib.sha256(key.encode()).hexdigest()[:16]}-01"}
+
+
+async def _standing(answer: aiohttp.ClientResponse) -> str:
+    """What an answer says of a call, by its status and then by its body."""
+    status = answer.status
+    if 200 <= status < 300:
+        body = await _read(answer)
+        return protocol.status_answer(body) if len(body) <= ANSWER_LIMIT else "invalid"
+    if status in (404, 405):
+        return "missing"
+    return "invalid" if 400 <= status < 500 else "unknown"
+
+
+async def _reason(answer: aiohttp.ClientResponse) -> str:
+    """What a server says of its failure, in brackets; empty if it says nothing that can be shown."""
+    words = " ".join(clean((await _read(answer)).decode(errors="replace")).split())
+    shown = "".join(character for character in words if character.isprintable())[:REASON_SHOWN]
+    return f" ({shown})" if shown else ""
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    """A body, or just more of it than is looked at."""
+    body = bytearray()
+    async for chunk in answer.content.iter_any():
+        body += chunk
+        if len(body) > ANSWER_LIMIT:
+            break
+    return bytes(body)
 
 
 def _judge(answer: aiohttp.ClientResponse, what: str) -> None:

@@ -15,7 +15,7 @@ from torpor.core.errors import Refused
 from torpor.core.messages import Part, Segment, Text
 from torpor.core.text import clean
 from torpor.tools.results import image_part
-from torpor.tools.strict import ID_LIMIT, Reader, parse_object, repeated, repeats_within
+from torpor.tools.strict import ID_LIMIT, Malformed, Reader, parse_object, repeated, repeats_within
 
 _ITEM = frozenset({"type", "text", "data", "mediaType"})
 
@@ -33,6 +33,8 @@ DISPLAY_KEPT = 64_000
 MANIFEST_PATH = "/.well-known/rap-toolset"
 CANCEL_PATH = "/cancel_tool_call"
 CLOSE_PATH = "/close_thread"
+STATUS_PATH = "/tool_call_status"
+MIGRATE_PATH = "/migrate"
 
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -294,6 +296,33 @@ def cancellation(thread: str, call: str) -> bytes:
 def closure(thread: str) -> bytes:
     """The body that tells a server that a thread is closed."""
     return msgspec.json.encode({"thread_id": thread})
+
+
+def status_question(thread: str, call: str) -> bytes:
+    """The body that asks a server whether it still works on a call, or holds its subscription."""
+    return msgspec.json.encode({"thread_id": thread, "tool_call_id": call})
+
+
+def status_answer(body: bytes) -> str:
+    """What an answer to that says: ``alive``, ``dead``, or ``invalid`` for anything else."""
+    try:
+        members = parse_object(body)
+    except Malformed:
+        return "invalid"
+    alive = members.get("alive")
+    if type(alive) is not bool or "alive" in repeated(members):
+        return "invalid"
+    return "alive" if alive else "dead"
+
+
+def selection(call: str, selected: int) -> bytes:
+    """The body that tells a server what a person has chosen, by index."""
+    return msgspec.json.encode({"id": call, "selected": selected})
+
+
+def migration(session: str, destination: str) -> bytes:
+    """The body that has a server move a session to the instance at another base URL."""
+    return msgspec.json.encode({"session_id": session, "destination_url": destination})
 
 
 # ---------------------------------------------------------------- manifests

@@ -1,0 +1,113 @@
+"""What the runtime says to tool servers, made of what it knows: addresses, manifests, deadlines, answers."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Protocol
+
+from torpor.core.codec import decode_head
+from torpor.core.effects import Choose, Invoke
+from torpor.ports import Row, Side, Store, Transport
+from torpor.tools.catalog import RapServer, known_manifest, read_manifest
+
+ANSWERS = "answers"
+"""Space of the tool servers that have ever said whether they work on a call."""
+
+
+class Home(Protocol):
+    """Where calls go out from."""
+
+    store: Store
+    side: Side
+
+    @property
+    def servers(self) -> Mapping[str, RapServer]:
+        """Tool servers as configured, by base URL."""
+
+    async def callback_url(self, thread: str, call: str) -> str:
+        """Where a tool server posts what comes of a call."""
+
+
+class Messenger:
+    """The way to tool servers for one call: endpoint, callback URL, body."""
+
+    def __init__(self, home: Home, transport: Transport) -> None:
+        self._home = home
+        self._transport = transport
+        self._answering: set[str] = set()
+
+    async def manifest(self, server: str) -> bytes:
+        """A server's manifest, fetched and found valid."""
+        return await self._transport.discover(server)
+
+    async def invoke(self, row: Row, effect: Invoke) -> None:
+        """Hand a call over once."""
+        callback = await self._home.callback_url(row.thread, effect.call)
+        current = await self._home.store.row(row.thread) or row
+        head = decode_head(current.head, current.shape)
+        facts = {
+            "name": effect.name,
+            "arguments": effect.arguments,
+            "call": effect.call,
+            "thread": row.thread,
+            "callback": callback,
+            "ancestors": head.ancestors,
+            "user_id": row.user_id,
+            "trace": effect.trace or row.trace,
+            "deadline": self._deadline(effect),
+        }
+        endpoint = await self._endpoint(row.thread, head.toolsets.get(effect.server, ""))
+        await self._transport.invoke(effect.server, endpoint, facts, effect.call)
+
+    def _deadline(self, effect: Invoke) -> str:
+        """When the runtime will settle the call by itself; empty: never."""
+        server = self._home.servers.get(effect.server)
+        if server is None or not server.call_timeout or not effect.at:
+            return ""
+        return datetime.fromtimestamp(effect.at + server.call_timeout, UTC).isoformat(timespec="milliseconds")
+
+    async def _endpoint(self, thread: str, manifest: str) -> str:
+        """The URL that takes invocations, by the manifest that the thread has recorded; empty: ask again."""
+        known = known_manifest(manifest)
+        body = await self._home.side.get_blob(thread, manifest) if manifest and known is None else None
+        if body is not None:
+            known = read_manifest(body, manifest)
+        return known.endpoint if known else ""
+
+    async def cancel(self, row: Row, call: str, servers: tuple[str, ...]) -> None:
+        """Tell servers that a call is no longer wanted; best effort, side by side."""
+        told = (self._transport.cancel(server, row.thread, call, row.trace) for server in servers)
+        await asyncio.gather(*told)
+
+    async def closed(self, row: Row, servers: tuple[str, ...]) -> None:
+        """Tell servers that a thread is closed; best effort, side by side."""
+        told = (self._transport.close_thread(server, row.thread, row.trace) for server in servers)
+        await asyncio.gather(*told)
+
+    async def choose(self, row: Row, effect: Choose) -> None:
+        """Tell a server once what a person chose."""
+        await self._transport.choose(
+            effect.server, effect.url, effect.call, effect.selected, effect.id, row.trace
+        )
+
+    async def is_alive(self, row: Row, server: str, call: str) -> bool | None:
+        """Whether a server still works on a call, or holds its subscription; None: nobody can tell.
+
+        A server that has nothing at the path of that question counts as one that lost the call only if it
+        has answered the question before.
+        """
+        said = await self._transport.status(server, row.thread, call, row.trace)
+        if said in ("alive", "dead"):
+            await self._remember(server)
+            return said == "alive"
+        if said == "missing":
+            return False if await self._has_answered(server) else None
+        return False if said == "invalid" else None
+
+    async def _remember(self, server: str) -> None:
+        if server not in self._answering:
+            await self._home.side.put_new(ANSWERS, server, b"1")
+            self._answering.add(server)
+
+    async def _has_answered(self, server: str) -> bool:
+        return server in self._answering or await self._home.side.get(ANSWERS, server) is not None
