@@ -1,6 +1,6 @@
 """The shape of a head: the small state of a thread. ``thread.py`` says how it grows."""
 
-from torpor.core.parts import By, Link, OpenWait, Part, Stored
+from torpor.core.parts import By, Call, Link, OpenWait, Part, Stored
 
 
 class OpenCall(Stored, frozen=True):
@@ -82,6 +82,8 @@ class Compaction(Stored, frozen=True):
     at: float
     before: int = 0
     blocking: bool = False
+    calls: tuple[Call, ...] = ()
+    """Calls that it covers and whose results may come after it."""
 
 
 class Exchange(Stored, frozen=True):
@@ -156,6 +158,8 @@ class Head(Stored, frozen=True):
     compaction: Compaction | None = None
     uncompacted: int = 0
     """Compactions in a row that brought nothing."""
+    uncompacted_why: str = ""
+    """What was said of the last of them."""
     measured: int = 0
     """Tokens of the window before the last compaction, until the next turn shows what it brought."""
 

@@ -56,10 +56,11 @@ def _compacted(head: Head, at: float, note: Note) -> Head:
         case Folded():
             return _change(head, folded=max(head.folded, note.upto))
         case Compacting():
-            begun = Compaction(note.child, note.upto, at, head.window, note.blocking)
+            begun = Compaction(note.child, note.upto, at, head.window, note.blocking, note.calls)
             return _change(head, compaction=begun)
         case Uncompacted():
-            return _change(head, compaction=None, uncompacted=head.uncompacted + 1)
+            failed = head.uncompacted + 1
+            return _change(head, compaction=None, uncompacted=failed, uncompacted_why=note.reason)
         case _:
             return head
 

@@ -213,7 +213,7 @@ class Summary(Stored, frozen=True, tag="summary", tag_field="k"):
     facts: str = ""
     """What the runtime knows besides: title, children, subscriptions, pending calls, open waits."""
     calls: tuple[Call, ...] = ()
-    """Calls it covers whose results may still come."""
+    """Calls it covers whose results came after ``upto`` or may still come: see ``Compacting.calls``."""
     before: int = 0
     """Tokens of the window when it was begun."""
     signal: str = ""

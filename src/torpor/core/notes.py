@@ -1,6 +1,6 @@
 """Facts of a thread's life, kept in its history. No model is asked because of one."""
 
-from torpor.core.parts import By, Link, OpenWait, Part, Stored
+from torpor.core.parts import By, Call, Link, OpenWait, Part, Stored
 
 
 class Born(Stored, frozen=True, tag="born", tag_field="n"):

@@ -81,7 +81,7 @@ class ResultsItem(Item, frozen=True, tag="results"):
 
 
 class InjectedItem(Item, frozen=True, tag="injected"):
-    """News of an earlier call: an event of its subscription, or its late result.
+    """News of an earlier call: an event of its subscription, its late result, or a thread that it made.
 
     Rendered as a call of ``receive_event__injected`` with its result or, where a provider would refuse a call
     it did not make, as marked text. ``id`` is the rendered call's id.
@@ -94,6 +94,7 @@ class InjectedItem(Item, frozen=True, tag="injected"):
     parts: tuple[Part, ...]
     at: float = 0.0
     source: str = "event"
+    """``event``, ``result``, or what another thread says (``Reported.what``)."""
     notes: tuple[str, ...] = ()
     """Facts the runtime adds: a gap in the numbering, when it happened, that it was the last."""
 
@@ -125,7 +126,30 @@ class NoticeItem(Item, frozen=True, tag="notice"):
     text: str
 
 
-AnyItem = InputItem | TurnItem | ResultsItem | InjectedItem | NoticeItem
+class SummaryItem(Item, frozen=True, tag="summary"):
+    """What stands in the place of earlier history; shown as a person's text would be, and marked."""
+
+    at: float
+    summary: str
+    """A model's words."""
+    facts: str = ""
+    """The runtime's own."""
+
+    @property
+    def text(self) -> str:
+        """All of it, as it is shown."""
+        facts = ("[What the runtime knows besides, as of then:]", self.facts) if self.facts.strip() else ()
+        return "\n".join(
+            (
+                f"[{instant(self.at)}] [Summary, made by the runtime: it stands for all earlier history.]",
+                self.summary,
+                *facts,
+                "[End of the summary. What follows came after what it covers.]",
+            )
+        )
+
+
+AnyItem = InputItem | TurnItem | ResultsItem | InjectedItem | NoticeItem | SummaryItem
 
 
 class Tool(Item, frozen=True):

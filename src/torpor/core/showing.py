@@ -1,7 +1,19 @@
 """How single messages look to a model: nothing blank, nothing a provider refuses, bounded, never changing."""
 
-from torpor.core.messages import Call, File, Happened, Part, Result, Text, TurnPart
-from torpor.core.request import InjectedItem
+from torpor.core.messages import (
+    By,
+    Call,
+    File,
+    Happened,
+    Image,
+    Part,
+    Reported,
+    Result,
+    Summary,
+    Text,
+    TurnPart,
+)
+from torpor.core.request import InjectedItem, SummaryItem
 from torpor.core.thread import shortened
 
 EMPTY = "(empty result)"
@@ -12,6 +24,15 @@ ARGUMENTS_SHOWN = 100_000
 
 INSTANT_SHOWN = 64
 """Characters of what a source says about when something happened."""
+
+LONG = 2_000
+"""Characters above which a result is folded."""
+
+PREVIEW = 600
+"""Characters that are still shown of a folded one."""
+
+FOLDS = frozenset({"report", "ended", "closed"})
+"""Kinds of another thread's words that are folded."""
 
 
 def turn_shown(parts: tuple[TurnPart, ...]) -> tuple[TurnPart, ...]:
@@ -37,33 +58,66 @@ def words_shown(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 def result_shown(source: Result | Happened) -> tuple[Part, ...]:
     """What a tool gave; where more of it is kept outside, with the way to get it."""
     shown = _clean(source.parts) or (Text(EMPTY),)
-    if not source.handle:
-        return shown
-    told = (
-        f"[This is only the beginning: the whole text has {source.size} characters. "
-        f'Call read_result with handle "{source.handle}" for the rest.]'
+    return (*shown, _more(source.size, source.handle)) if source.handle else shown
+
+
+def _more(size: int, handle: str) -> Text:
+    return Text(
+        f"[This is only the beginning: the whole text has {size} characters. "
+        f'Call read_result with handle "{handle}" for the rest.]'
     )
-    return (*shown, Text(told))
 
 
-def late_shown(position: int, result: Result, call: Call) -> InjectedItem:
+def folded_shown(source: Result | Happened | Reported, handle: str) -> tuple[Part, ...]:
+    """What is left of a long result once it is folded; nothing for one that stays as it is.
+
+    ``handle`` names the message that holds it; the whole text may be kept in a blob besides.
+    """
+    if isinstance(source, Reported) and source.what not in FOLDS:
+        return ()
+    images = [part for part in source.parts if isinstance(part, Image)]
+    whole = whole_text(source.parts)
+    if len(whole) <= LONG and not images:
+        return ()
+    shown: list[Part] = [Text(whole[:PREVIEW])] if whole.strip() else []
+    shown += [Text(f"[image {image.media_type}: not shown any more]") for image in images]
+    kept, size = ("", 0) if isinstance(source, Reported) else (source.handle, source.size)
+    more = (_more(size or len(whole), kept or handle),) if len(whole) > PREVIEW or kept else ()
+    return (*_clean(tuple(shown)), *more)
+
+
+def whole_text(parts: tuple[Part, ...]) -> str:
+    """All words of a message: its texts, and what files hold."""
+    return "\n".join([_words(part) for part in parts if not isinstance(part, Image)])
+
+
+def _words(part: Text | File) -> str:
+    return part.text if isinstance(part, Text) else f"[file {part.name} ({part.media_type})]\n{part.text}"
+
+
+def summary_shown(summary: Summary) -> SummaryItem:
+    """A summary, with what the runtime knows besides."""
+    return SummaryItem(summary.at, _safe(summary.text), _safe(summary.facts))
+
+
+def late_shown(id: str, result: Result, call: Call) -> InjectedItem:
     """The result of a call that was shown as still running or given up."""
     notes = ("The call failed.",) if result.is_error else ()
     return InjectedItem(
-        id=f"news{position}",
+        id=id,
         name=call.name,
         call=call.id,
         arguments=shortened(call.arguments),
         parts=result_shown(result),
         at=result.at,
         source="result",
-        notes=("This is the result of the earlier call.", *notes),
+        notes=("This is the result of the earlier call.", *notes, *_verified(result.by)),
     )
 
 
-def event_shown(position: int, event: Happened) -> InjectedItem:
+def event_shown(id: str, event: Happened) -> InjectedItem:
     """An event of a subscription."""
-    notes = []
+    notes = [*_verified(event.by)]
     if event.occurred_at:
         notes.append(f"It happened at {_safe(event.occurred_at[:INSTANT_SHOWN])}.")
     if event.gap:
@@ -71,7 +125,7 @@ def event_shown(position: int, event: Happened) -> InjectedItem:
     if event.final:
         notes.append("This was the last event of the subscription.")
     return InjectedItem(
-        id=f"news{position}",
+        id=id,
         name=event.name,
         call=event.call,
         arguments=event.arguments,
@@ -79,6 +133,13 @@ def event_shown(position: int, event: Happened) -> InjectedItem:
         at=event.at,
         notes=tuple(notes),
     )
+
+
+def _verified(by: By) -> tuple[str, ...]:
+    """How its source was verified, where that is more, or less, than a call's own callback."""
+    if by.verified == "signature":
+        return ("Its source is verified by signature.",)
+    return ("Its source is not verified.",) if by.kind == "tool" and not by.verified else ()
 
 
 def _clean(parts: tuple[Part, ...]) -> tuple[Part, ...]:
