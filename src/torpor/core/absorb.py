@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from torpor.core.builtins import slept, woken
 from torpor.core.calls import ABSORBED, SETTLED, detach_active, give_up_all, in_order, note, release, watch
-from torpor.core.compaction import compacted, overdue
+from torpor.core.compaction import asked_for, compacted, overdue
 from torpor.core.effects import Cancel, Check
 from torpor.core.events import hand_out, happened
 from torpor.core.family import born, close, reported, stopped, told, undelivered
@@ -19,6 +19,7 @@ from torpor.core.signals import (
     BornSignal,
     ClosedSignal,
     Compacted,
+    CompactSignal,
     Due,
     Finished,
     ForkedSignal,
@@ -47,6 +48,7 @@ _RANKS: dict[type[object], int] = {
     HappenedSignal: 6,
     ReportedSignal: 6,
     Compacted: 7,
+    CompactSignal: 7,
     ForkedSignal: 7,
     Nudged: 8,
 }
@@ -108,6 +110,8 @@ def _absorb(step: Step, signal: AnySignal) -> str:
             return answered(step, signal)
         case Compacted():
             return compacted(step, signal)
+        case CompactSignal():
+            return asked_for(step)
         case _:
             return _kin(step, signal)
 

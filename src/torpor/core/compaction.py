@@ -1,14 +1,329 @@
-"""Compaction: when history is folded or summed up, by whom, and what becomes of the summary."""
+"""Compaction: when history is folded or summed up, by whom, and what becomes of the summary.
 
-from torpor.core.signals import Compacted, Due
+A summary stands for all up to a position that a turn has answered. It is written by a child of its own, which
+continues the history up to there, so that its provider finds most of the request in its cache. The thread
+goes on meanwhile, unless its provider has refused a request for its length.
+"""
+
+from hashlib import sha256
+
+import msgspec
+
+from torpor.core.calls import ABSORBED, SETTLED, note
+from torpor.core.definition import Definition
+from torpor.core.effects import Post, Spawn
+from torpor.core.head import Compaction, Head
+from torpor.core.items import Cut
+from torpor.core.messages import By, Compacting, Folded, Link, Summary, Text, Uncompacted
+from torpor.core.prompt import Projection
+from torpor.core.request import instant
+from torpor.core.signals import BornSignal, ClosedSignal, Compacted, Due
 from torpor.core.step import Step
+
+TRIES = 2
+"""Compactions in a row that bring nothing before no more are begun."""
+PATIENCE = 3_600.0
+"""Seconds that a compaction child is given."""
+BYTES = 4
+"""Characters, or bytes, that count as one token where only an estimate is possible: about as in English."""
+LEAST = 8
+"""A summary must stand for at least this part of a request that its provider has refused."""
+SHOWN = 50
+"""Children, calls and the like that a summary names."""
+TITLE = 100
+"""Characters of a title or question that a summary names."""
+
+CLOSING = "close_thread"
+"""The only call that a compaction child may make."""
+
+TASK = """\
+[All that stands above has become long. Write a summary of it that will stand in its place: the thread goes \
+on with your summary and what came after, and cannot see what is above any more.
+Keep what is needed to go on: what people asked for, in their own words where those matter, and their \
+corrections and wishes; decisions and why; what has been done and with what result; exact names, ids, paths, \
+numbers and handles; what is open, and what comes next. Leave out what is done with and has no bearing.
+Do no work on the task itself, and call no tools. Your whole answer is the summary: begin at once.]"""
+
+REFUSED = (
+    "this thread only writes a summary, so no tool may be called here. Write the summary as plain text; it "
+    "ends the thread."
+)
+
+
+def refuses(head: Head, call: str) -> bool:
+    """Whether a call is not for this thread: it is there for a summary alone."""
+    return head.purpose == "compaction" and call != CLOSING
+
+
+def tokens(size: int) -> int:
+    """About how many tokens a text of so many characters has, in English; more in most other languages."""
+    return size // BYTES
+
+
+# ------------------------------------------------------------------ begin
+
+
+def is_due(head: Head, window: int) -> bool:
+    """The model's window of so many tokens is nearly full, and something may be done about it."""
+    full = bool(window) and head.window * 4 > window * 3
+    return full and head.compaction is None and head.uncompacted <= TRIES and head.purpose != "compaction"
+
+
+def make_room(step: Step, shown: Projection) -> None:
+    """Before the model is asked, once ``is_due``: fold long results, or begin a summary, or say why not.
+
+    ``shown`` is what the model would be asked.
+    """
+    head = step.head
+    if _fold(step, shown, 3):
+        return
+    fixed, left = fixed_size(step.definition), _cuts(head, shown)
+    if head.uncompacted == TRIES:
+        stopped = f"{head.uncompacted_why} No more summaries are made by themselves."
+        note(step, Uncompacted("", stopped))
+    elif fixed > 2 * shown.size:
+        note(step, Uncompacted("", f"A summary would not help: {_too_big(step, shown, fixed)}"))
+    elif left:
+        begin(step, left[-1])
+
+
+def make_room_at_once(step: Step, shown: Projection) -> str:
+    """The provider has refused a request for its length: fold, or wait for a summary of about half of it.
+
+    Gives why nothing can be gained; empty if something can, and the model may be asked again.
+    """
+    if step.head.compaction is not None:
+        _block(step, step.head.compaction)
+        return ""
+    if _fold(step, shown, 3):
+        return ""
+    if step.head.measured:
+        note(step, Uncompacted("", "The request was still too long with a summary."))
+    fixed, cut = fixed_size(step.definition), _half(step.head, shown)
+    worth = cut is not None and LEAST * cut.size > fixed + shown.size
+    if cut is not None and worth and step.head.uncompacted < TRIES and step.head.purpose != "compaction":
+        begin(step, cut, blocking=True)
+    elif not _fold(step, shown, LEAST):
+        return f"The request is too long for the model, and no summary helps: {_too_big(step, shown, fixed)}"
+    return ""
+
+
+def fixed_size(definition: Definition) -> int:
+    """About how many bytes of each request are the agent's instructions and tools."""
+    tools = [spec.shown() for spec in definition.tools.values()]
+    return len(definition.instructions.encode()) + len(msgspec.json.encode(tools))
+
+
+def _fold(step: Step, shown: Projection, share: int) -> bool:
+    """Show long results by their beginning, if that saves so big a share of the history."""
+    upto = step.head.answered
+    saved = shown.saves(upto)
+    if not saved or saved * share < shown.size:
+        return False
+    note(step, Folded(upto))
+    return True
+
+
+def _cuts(head: Head, shown: Projection) -> list[Cut]:
+    return [cut for cut in shown.cuts if head.base < cut.position <= head.answered]
+
+
+def _half(head: Head, shown: Projection) -> Cut | None:
+    """The last cut within half of the history, or within less after a failure; else the first there is."""
+    cuts = _cuts(head, shown)
+    most = shown.size >> (1 + head.uncompacted)
+    within = [cut for cut in cuts if cut.size <= most]
+    return within[-1] if within else (cuts[0] if cuts else None)
+
+
+def _too_big(step: Step, shown: Projection, fixed: int) -> str:
+    """Which part of a request leaves no room, in words."""
+    cuts = _cuts(step.head, shown)
+    last = shown.size - (cuts[-1].size if cuts else 0)
+    of = f" of {step.definition.window}" if step.definition.window else ""
+    if fixed >= last:
+        return f"the agent's instructions and tools alone take about {tokens(fixed)}{of} tokens."
+    return f"what came last takes about {tokens(last)}{of} tokens."
+
+
+def begin(step: Step, cut: Cut, *, blocking: bool = False) -> None:
+    """Have all up to a cut summed up by a child."""
+    child = child_of(step.thread, step.head.length)
+    note(step, Compacting(child, cut.position, blocking, cut.calls))
+    lineage = lineage_of(step.thread, step.head, cut.position)
+    born = BornSignal(
+        child,
+        f"{child}/born",
+        step.now,
+        By("thread", step.thread, "store"),
+        trace=step.trace,
+        purpose="compaction",
+        parent=step.thread,
+        ancestors=(*step.head.ancestors, step.thread),
+        lineage=lineage,
+        toolsets=step.head.toolsets,
+        title="Summary",
+        parts=(Text(TASK),),
+    )
+    step.effects.append(Spawn(f"{child}/spawn", born))
+    due = step.now + PATIENCE
+    step.timers.append(Due(step.thread, _timer(child), step.now, due=due, call=child, what="compaction"))
+
+
+def _block(step: Step, begun: Compaction) -> None:
+    """The model is not asked before the summary that is being written is there."""
+    note(step, Compacting(begun.child, begun.upto, True, begun.calls))
+
+
+def child_of(thread: str, position: int) -> str:
+    """The id of a compaction child: the same however often its slice is tried."""
+    return sha256(f"{thread}/compaction/{position}".encode()).hexdigest()[:20]
+
+
+def lineage_of(thread: str, head: Head, upto: int) -> tuple[Link, ...]:
+    """The histories of a child that continues this one up to a position."""
+    if head.summary:
+        return (Link(thread, upto, head.summary, head.base),)
+    return (*head.lineage, Link(thread, upto))
+
+
+def _timer(child: str) -> str:
+    return f"{child}/compaction"
+
+
+# -------------------------------------------------------------------- end
+
+
+def report(step: Step, text: str, reason: str = "") -> None:
+    """This compaction child is done: its parent gets the summary or why there is none. Once."""
+    id = f"{step.thread}/compacted"
+    if any(effect.id == id for effect in step.effects):
+        return
+    signal = Compacted(
+        step.head.parent,
+        id,
+        step.now,
+        By("thread", step.thread, "store"),
+        trace=step.trace,
+        child=step.thread,
+        text=text,
+        reason=reason,
+    )
+    step.effects.append(Post(id, signal))
 
 
 def compacted(step: Step, signal: Compacted) -> str:
-    """A compaction child is done."""
-    raise NotImplementedError
+    """A compaction child is done: its summary takes the place of what it covers, or none came of it."""
+    begun = step.head.compaction
+    if begun is None or begun.child != signal.child:
+        return SETTLED
+    step.drop_timer(_timer(begun.child))
+    text = signal.text.strip()
+    if not text:
+        note(step, Uncompacted(begun.child, signal.reason or "It came to its end without a word."))
+        return ABSORBED
+    step.add(
+        Summary(
+            at=step.moment,
+            upto=begun.upto,
+            text=text,
+            facts=facts(step.head),
+            calls=begun.calls,
+            before=_before(step, begun),
+            signal=signal.id,
+            by=signal.by,
+            trace=signal.trace or step.trace,
+        )
+    )
+    return ABSORBED
+
+
+def _before(step: Step, begun: Compaction) -> int:
+    """Tokens that the request would have had; one that was refused filled the window."""
+    refused = step.definition.window if begun.blocking else 0
+    return max(begun.before or step.head.measured, refused)
 
 
 def overdue(step: Step, signal: Due) -> str:
-    """A compaction child has not come to an end in time."""
-    raise NotImplementedError
+    """A compaction child has not come to an end in time: it is closed, and counts as failed."""
+    begun = step.head.compaction
+    if begun is None or begun.child != signal.call:
+        return SETTLED
+    give_up(step)
+    note(step, Uncompacted(begun.child, f"It was not done within {PATIENCE:.0f} seconds."))
+    return ABSORBED
+
+
+def give_up(step: Step) -> None:
+    """Nobody waits for the summary that is being written, if there is one: its thread is closed."""
+    begun = step.head.compaction
+    if begun is None:
+        return
+    step.drop_timer(_timer(begun.child))
+    by = By("thread", step.thread, "store")
+    closed = ClosedSignal(begun.child, f"{begun.child}/closed", step.now, by, trace=step.trace)
+    step.effects.append(Post(closed.id, closed))
+
+
+def asked_for(step: Step) -> str:
+    """A person asks for a summary: it is begun by the slice, which knows what the model would be shown."""
+    if step.head.purpose == "compaction":
+        return "this thread writes a summary itself"
+    if step.head.compaction is not None:
+        return "under way already"
+    step.asked_for_summary = True
+    return ABSORBED
+
+
+def begin_asked_for(step: Step, shown: Projection) -> None:
+    """Begin the summary that a person has asked for, if there is anything to sum up."""
+    step.asked_for_summary = False
+    cuts = _cuts(step.head, shown)
+    if cuts and step.head.state != "closed" and step.head.compaction is None:
+        begin(step, cuts[-1])
+
+
+# ------------------------------------------------------------------ facts
+
+
+def facts(head: Head) -> str:
+    """What the runtime itself knows of the thread, for standing beside a summary."""
+    lines = [f"Title: {_line(head.title)}"] if head.title else []
+    lines += _listed(
+        "Child threads that live",
+        [
+            f"{id} ({child.state}){': ' + _line(child.title) if child.title else ''}"
+            for id, child in head.children.items()
+        ],
+    )
+    lines += _listed(
+        "Active subscriptions",
+        [f"{id} of {open_.name}, since {instant(open_.at)}" for id, open_ in head.subscriptions.items()],
+    )
+    lines += _listed(
+        "Calls that still run",
+        [
+            f"{id} of {call.name}, since {instant(call.at)}"
+            for id, call in (head.pending | head.detached).items()
+            if not call.given_up
+        ],
+    )
+    lines += _listed(
+        "People are asked",
+        [
+            f"{wait.kind} for {wait.call} of {wait.name}{': ' + _line(wait.prompt) if wait.prompt else ''}"
+            for wait in head.waits.values()
+        ],
+    )
+    return "\n".join(lines)
+
+
+def _listed(what: str, entries: list[str]) -> list[str]:
+    if not entries:
+        return []
+    more = [f"- and {len(entries) - SHOWN} more"] if len(entries) > SHOWN else []
+    return [f"{what}:", *(f"- {entry}" for entry in entries[:SHOWN]), *more]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:TITLE]

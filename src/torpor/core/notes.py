@@ -170,6 +170,8 @@ class Compacting(Stored, frozen=True, tag="compacting", tag_field="n"):
     child: str
     upto: int
     blocking: bool = False
+    calls: tuple[Call, ...] = ()
+    """Calls that it covers whose results come after it, or may still come: see ``Projection.cuts``."""
 
 
 class Uncompacted(Stored, frozen=True, tag="uncompacted", tag_field="n"):

@@ -162,6 +162,10 @@ class Compacted(Signal, frozen=True, tag="compacted"):
     reason: str = ""
 
 
+class CompactSignal(Signal, frozen=True, tag="compact"):
+    """A person asks for a summary of the history now, however full the window is."""
+
+
 class ForkedSignal(Signal, frozen=True, tag="forked"):
     """Another thread continues this one's history from position ``at`` of it on."""
 
@@ -199,5 +203,6 @@ AnySignal = (
     | RequestedSignal
     | AnsweredSignal
     | Compacted
+    | CompactSignal
     | ForkedSignal
 )

@@ -27,6 +27,7 @@ class Step:
 
     __slots__ = (
         "arrived",
+        "asked_for_summary",
         "cancelled",
         "definition",
         "effects",
@@ -60,6 +61,8 @@ class Step:
         self.opened: list[str] = []
         self.arrived: frozenset[str] = frozenset()
         """Calls whose own result is among the signals being absorbed."""
+        self.asked_for_summary = False
+        """A person wants the history summed up."""
         self.woken_by = ""
         """In words, the news that ends passive waits; empty: none came."""
 

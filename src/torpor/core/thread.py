@@ -138,8 +138,10 @@ def _measured(head: Head, usage: Usage | None) -> dict[str, object]:
     """What the last compaction brought, told by the next turn that was paid for: a third, or nothing."""
     if not head.measured or not usage or not usage.total:
         return {}
-    brought = usage.total * 3 <= head.measured * 2
-    return {"measured": 0, "uncompacted": 0 if brought else head.uncompacted + 1}
+    if usage.total * 3 <= head.measured * 2:
+        return {"measured": 0, "uncompacted": 0, "uncompacted_why": ""}
+    why = f"A summary left {usage.total} tokens of {head.measured}."
+    return {"measured": 0, "uncompacted": head.uncompacted + 1, "uncompacted_why": why}
 
 
 def _window(usage: Usage | None, before: int) -> int:
