@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from torpor.core.definition import Limits
     from torpor.core.errors import Broken, Conflict, Refused, TorporError, Unavailable
     from torpor.public import Event, Runtime, Thread
-    from torpor.runtime.threads import Receipt, Reply
+    from torpor.runtime.replies import Reply
+    from torpor.runtime.threads import Receipt
     from torpor.tools.catalog import RapServer
     from torpor.tools.functions import ToolContext, tool
 
@@ -23,7 +24,7 @@ _HOMES = {
     "RapServer": "torpor.tools.catalog",
     "Receipt": "torpor.runtime.threads",
     "Refused": "torpor.core.errors",
-    "Reply": "torpor.runtime.threads",
+    "Reply": "torpor.runtime.replies",
     "Runtime": "torpor.public",
     "Thread": "torpor.public",
     "ToolContext": "torpor.tools.functions",

@@ -17,7 +17,8 @@ from torpor.core.record import SliceRecord
 from torpor.ports import LiveEvent, Row
 from torpor.runtime.explain import Explanation
 from torpor.runtime.given import context_text, filters
-from torpor.runtime.threads import Entry, Receipt, Reply, Threads
+from torpor.runtime.replies import Entry, Reply
+from torpor.runtime.threads import Receipt, Threads
 from torpor.wiring import open_parts
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from torpor.core.messages import By, Message, Result, Text
 from torpor.core.record import SliceRecord, WaitSettled
 from torpor.ports import Row
 from torpor.runtime.explain import Explanation, Waiting
-from torpor.runtime.threads import Entry
+from torpor.runtime.replies import Entry
 from torpor.web.shapes import Found, Received, view
 
 WAITED = WaitSettled("c1-0", "call", AT + 3, AT + 65, "result", released=True)

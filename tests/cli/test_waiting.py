@@ -4,7 +4,7 @@ import pytest
 
 from torpor.cli.waiting import Watch
 from torpor.core.messages import By, Closed, Message, Note, Noted, Parked, Queued, Said, Stopped, Text, Turn
-from torpor.runtime.threads import Entry
+from torpor.runtime.replies import Entry
 
 MINE = "said/mine"
 

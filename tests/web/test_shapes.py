@@ -5,7 +5,7 @@ import pytest
 
 from tests.web.messages import SAMPLES
 from torpor.core.messages import Message
-from torpor.runtime.threads import Entry
+from torpor.runtime.replies import Entry
 from torpor.web.shapes import entry_of, shown
 
 

@@ -36,7 +36,7 @@ from torpor.core.messages import (
     text_of,
 )
 from torpor.core.record import SliceRecord, WaitSettled
-from torpor.runtime.threads import Entry
+from torpor.runtime.replies import Entry
 from torpor.web.shapes import Found
 
 LINES = 16

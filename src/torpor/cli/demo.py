@@ -24,7 +24,8 @@ from rich.markup import escape
 from torpor.cli.visible import visible
 from torpor.core.errors import Refused
 from torpor.core.messages import Call, Noted, Result, Said, Turn, text_of
-from torpor.runtime.threads import Entry, Threads
+from torpor.runtime.replies import Entry
+from torpor.runtime.threads import Threads
 
 LEASE = 2.0
 CLAIM = 3.0

@@ -10,7 +10,8 @@ from torpor.core.errors import Refused
 from torpor.core.record import SliceRecord
 from torpor.ports import LiveEvent
 from torpor.runtime.presence import Here, present
-from torpor.runtime.threads import Entry, Receipt
+from torpor.runtime.replies import Entry
+from torpor.runtime.threads import Receipt
 from torpor.settings import Settings, store_path
 from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView
 

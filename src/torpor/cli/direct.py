@@ -7,7 +7,8 @@ from torpor.core.messages import By
 from torpor.core.record import SliceRecord
 from torpor.ports import LiveEvent
 from torpor.runtime.given import filters
-from torpor.runtime.threads import Entry, Receipt, Threads
+from torpor.runtime.replies import Entry
+from torpor.runtime.threads import Receipt, Threads
 from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView, look_up, view
 
 ALL = 1_000_000

@@ -15,7 +15,8 @@ from torpor.core.record import SliceRecord
 from torpor.core.text import clean
 from torpor.ports import LiveEvent, Side
 from torpor.runtime.given import idempotency_key, thread_id
-from torpor.runtime.threads import Entry, Receipt
+from torpor.runtime.replies import Entry
+from torpor.runtime.threads import Receipt
 from torpor.settings import Settings
 from torpor.web.proof import proof
 from torpor.web.shapes import (

@@ -58,7 +58,7 @@ async def _show_text(desk: "Desk", thread: str, follow: bool, full: bool) -> Non
 
 async def _go_on(desk: "Desk", thread: str, after: int, conversation: "Conversation") -> None:
     from torpor.cli.screen import out
-    from torpor.runtime.threads import Entry
+    from torpor.runtime.replies import Entry
 
     screen = out()
     async for item in desk.watch(thread, after):
@@ -70,7 +70,7 @@ async def _go_on(desk: "Desk", thread: str, after: int, conversation: "Conversat
 async def _show_json(desk: "Desk", thread: str, follow: bool) -> None:
     from torpor.cli.conversation import as_entries
     from torpor.cli.screen import as_json
-    from torpor.runtime.threads import Entry
+    from torpor.runtime.replies import Entry
 
     found, entries = await desk.get(thread), await desk.entries(thread)
     whole = {"thread": found, "messages": as_entries(entries), "records": await desk.records(thread)}

@@ -11,7 +11,7 @@ from torpor.cli.screen import err, line
 from torpor.cli.visible import one_line, visible
 from torpor.core.messages import Call, Closed, Noted, Parked, Queued, Result, Said, Stopped, Turn, text_of
 from torpor.ports import LiveEvent
-from torpor.runtime.threads import Entry
+from torpor.runtime.replies import Entry
 
 if TYPE_CHECKING:
     from torpor.cli.desk import Desk

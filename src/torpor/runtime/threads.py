@@ -2,22 +2,26 @@
 
 from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
+from typing import Any, Unpack
 
 import msgspec
 
 from torpor.core.codec import decode_head, decode_message
 from torpor.core.errors import Refused
-from torpor.core.messages import By, Message, Noted, Part, Queued, Said, Turn, Usage, text_of
+from torpor.core.messages import By, Noted, Part, Queued, Said, text_of
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal, ClosedSignal, Nudged, SaidSignal, StoppedSignal, is_urgent
 from torpor.core.text import clean
 from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
-from torpor.ports import Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store
+from torpor.ports import Asked, Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store
+from torpor.runtime.equip import keeper
 from torpor.runtime.explain import Explanation, Known, explain
 from torpor.runtime.following import Follower
+from torpor.runtime.forking import Fork, forked
 from torpor.runtime.given import agent_name, idempotency_key, thread_id, title, words
 from torpor.runtime.ids import Ids
+from torpor.runtime.replies import Entry, Reply, Search
 from torpor.runtime.roster import Roster
 
 MODES = ("steer", "queue", "interrupt")
@@ -56,21 +60,6 @@ class Begun(msgspec.Struct, frozen=True):
     row: Row
     receipt: Receipt | None
     repeat: bool = False
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """What ended an exchange. ``usage`` is the exchange's sum since the text that was answered."""
-
-    text: str
-    usage: Usage
-    position: int
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """One committed message with its position."""
-
-    position: int
-    message: Message
 
 
 class Threads:
@@ -115,7 +104,9 @@ class Threads:
             created=now, updated=now, title=title(parts), trace=self.ids.hex(32),
         )  # fmt: skip
         if key:
-            row = await self._reserved(row, parts, key, named=bool(thread))
+            named = row.thread if thread else ""
+            asked = (row.agent, row.owner, row.user_id, row.context, row.tier, named, parts)
+            row = await self._reserved(row, asked, key)
         row = msgspec.structs.replace(row, root=row.thread)
         said = self._said(row, parts, "steer", by, key, now) if parts else None
         if said and key:
@@ -150,6 +141,54 @@ class Threads:
         repeat = await self._post(row, signal, cut=mode == "interrupt", tier=tier)
         self.live.publish(thread, LiveEvent("received", text_of(signal.parts)))
         return Receipt(signal.id, applied, repeat)
+
+    async def fork(
+        self, thread: str, at: int | None = None, *, by: By = By("person"), key: str = ""
+    ) -> Begun:
+        """Start a root thread that continues this one's history up to a position (None: all of it).
+
+        It has the same agent, owner, user, context and tier; no call of the other is open in it, and no
+        subscription. ``Refused`` if there is no such position.
+        """
+        source = await self.row(thread)
+        fork = forked(thread, await self.history(thread), at)
+        now, key = await self.store.now(), idempotency_key(key)
+        row = Row(
+            thread=self.ids.thread(), agent=source.agent, owner=source.owner, user_id=source.user_id,
+            context=source.context, tier=source.tier, lineage=fork.bytes, created=now, updated=now,
+            title=fork.title or source.title, trace=self.ids.hex(32),
+        )  # fmt: skip
+        if key:
+            row = await self._reserved(row, ("fork", thread, at), key)
+        row = msgspec.structs.replace(row, root=row.thread)
+        await self._hand_over(source, fork, row, by)
+        new = await self.store.create(row, [fork.born(row, by)])
+        await self._ring(row, now)
+        return Begun(row if new else await self._mine(row, key), None, not new)
+
+    async def _hand_over(self, source: Row, fork: Fork, row: Row, by: By) -> None:
+        """What an heir needs of its source, before it is there: the manifests; and the source knows of it."""
+        kept = keeper(source.thread, fork.head)
+        for hash in filter(None, fork.head.toolsets.values()):
+            body = await self.side.get_blob(kept, hash)
+            if body is not None:
+                await self.side.put_blob(row.thread, hash, body)
+        await self._post(source, fork.signal(row, by))
+
+    async def children(self, thread: str) -> list[Row]:
+        """The threads that this one is the parent of, closed ones too, by age."""
+        return await self._listed(parent=(await self.row(thread)).thread)
+
+    async def tree(self, thread: str) -> list[Row]:
+        """All threads of the tree that this one belongs to, by age: its root is the first."""
+        row = await self.row(thread)
+        return await self._listed(root=row.root or row.thread)
+
+    async def _listed(self, **asked: Unpack[Asked]) -> list[Row]:
+        rows: list[Row] = []
+        while len(page := await self.store.threads(after=rows[-1].thread if rows else "", **asked)) > 0:
+            rows += page
+        return sorted(rows, key=lambda row: (row.created, row.thread))
 
     async def stop(self, thread: str, by: By = By("person")) -> None:
         """Cut what runs, settle its calls; only words or a nudge let it go on."""
@@ -204,7 +243,7 @@ class Threads:
         await self.row(thread)
         signal = to.signal if to else await self._last_words(thread)
         async with Follower(self.live, self.clock, thread) as news:
-            search = _Search(signal)
+            search = Search(signal)
             deadline = None if timeout is None else self.clock.now() + timeout
             while True:
                 # Asked first: what is not in the inbox any more shows in the row that is read after it.
@@ -280,9 +319,8 @@ class Threads:
         id = f"said/{key or self.ids.text(16)}"
         return SaidSignal(row.thread, id, now, by, tier=tier, parts=tuple(parts), mode=mode)
 
-    async def _reserved(self, row: Row, parts: Sequence[Part], key: str, *, named: bool) -> Row:
+    async def _reserved(self, row: Row, asked: tuple[Any, ...], key: str) -> Row:
         """The row as this key started it first: its id, and the trace by which it is known again."""
-        asked = (row.agent, row.owner, row.user_id, row.context, row.tier, row.thread if named else "", parts)
         body = sha256(msgspec.msgpack.encode(asked)).hexdigest()
         mine = msgspec.msgpack.encode((row.thread, row.trace, body))
         kept = await self.side.put_new(STARTS, key, mine)
@@ -313,40 +351,6 @@ class Threads:
         by = start_by(chosen, now)
         ring = Ring(row.thread, by, not_before(chosen, by), chosen, row.owner, row.agent, cut)
         await self.queue.ring([ring])
-
-
-class _Search:
-    """Looks for the end of the exchange in which a signal's words were answered."""
-
-    def __init__(self, signal: str) -> None:
-        self.signal = signal
-        self.position = 0
-        self.found = 0
-        self.usage = Usage()
-
-    def feed(self, entries: list[Entry]) -> Reply | None:
-        for entry in entries:
-            self.position = entry.position
-            message = entry.message
-            if isinstance(message, Said) and message.signal == self.signal:
-                self.found = entry.position
-            elif isinstance(message, Turn) and self.found:
-                self.usage = _sum(self.usage, message.usage)
-                if message.end and message.upto >= self.found:
-                    return Reply(text_of(message.parts), self.usage, entry.position)
-        return None
-
-
-def _sum(before: Usage, more: Usage | None) -> Usage:
-    if more is None:
-        return before
-    return Usage(
-        before.input + more.input,
-        before.cache_read + more.cache_read,
-        before.cache_write + more.cache_write,
-        before.output + more.output,
-        before.reasoning + more.reasoning,
-    )
 
 
 def _ended(row: Row, head: Head) -> str:

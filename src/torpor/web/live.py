@@ -15,7 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from torpor.core.errors import TorporError
 from torpor.ports import LiveEvent
-from torpor.runtime.threads import Entry, Threads
+from torpor.runtime.replies import Entry
+from torpor.runtime.threads import Threads
 from torpor.web.problems import Problem, answer_error
 from torpor.web.shapes import received, shown
 

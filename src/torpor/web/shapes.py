@@ -13,7 +13,8 @@ from torpor.core.signals import SaidSignal
 from torpor.ports import Row
 from torpor.runtime.explain import Explanation, Waiting
 from torpor.runtime.given import context_text
-from torpor.runtime.threads import Entry, Receipt, Threads
+from torpor.runtime.replies import Entry
+from torpor.runtime.threads import Receipt, Threads
 
 CONTEXT_LIMIT = 100_000
 """Characters of a thread's context, as JSON text."""
