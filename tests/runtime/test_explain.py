@@ -13,7 +13,9 @@ from tests.web.places import store_of, until
 from torpor import Agent, RapServer, Runtime, Thread
 from torpor.core.effects import Invoke
 from torpor.core.errors import Unavailable
-from torpor.core.head import Head, OpenCall
+from torpor.core.head import Child, Compaction, Gathered, Head, OpenCall, Subscription
+from torpor.core.parts import OpenWait
+from torpor.core.signals import Due
 from torpor.models import ScriptedModel, call, fail, say
 from torpor.ports import OutboxRow, Row
 from torpor.runtime.explain import Known, explain
@@ -133,3 +135,39 @@ def test_a_provider_that_wants_to_be_left_alone() -> None:
     row = Row(thread="t", agent="worker", updated=NOW - 20, not_before=NOW + 10)
     text = explain(Known(row, Head(owed=1), [], [], NOW)).text
     assert text == f"The thread waits for its model, whose provider wants no request before {AT}."
+
+
+FAMILY = Head(
+    agent="worker",
+    children={
+        "kid": Child("c1", at=NOW - 3, title="Depot 1"),
+        "done": Child("c2", state="ended"),
+        "event": Child("s", "event", at=NOW - 2, source="s"),
+    },
+    subscriptions={"s": Subscription("watch", "{}", "http://a", 3, NOW - 30)},
+    gathered={"s": Gathered((4, 5), NOW - 1)},
+    compaction=Compaction("writer", 3, NOW - 9),
+    waits={"t.c3.choice": OpenWait("t.c3.choice", "choice", "c3", "pick", NOW - 4, "Left\nor right?")},
+)
+
+
+def test_a_family_is_explained() -> None:
+    inbox = [Due("t", "x", NOW, due=NOW + 5, call="s", what="events")]
+    told = explain(Known(ROW, FAMILY, inbox, (), NOW))
+    assert told.text == (
+        "The thread waits for "
+        'a person\'s choice for pick (for 4 s, asked is: "Left or right?"); '
+        "events of watch (for 30 s); "
+        "a child for events of watch (for 1 s, until 2001-09-09 01:46:45 UTC, 2 events gathered, "
+        "1 child at work on earlier ones); "
+        "word of its child kid (Depot 1) (for 3 s); "
+        "word of its child event (for 2 s); "
+        "the summary of its history that writer writes (for 9 s)."
+    )
+    assert not any(wait.blocks for wait in told.waits)
+
+
+def test_a_timer_that_asks_about_an_old_call_is_no_end_of_it() -> None:
+    inbox = [Due("t", "x", NOW, due=NOW + 50, call="c", what="status")]
+    head = Head(agent="worker", pending={"c": OpenCall("f", 1, at=NOW - 20)})
+    assert explain(Known(ROW, head, inbox, (), NOW)).text == "The thread waits for f (for 20 s)."

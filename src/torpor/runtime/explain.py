@@ -21,7 +21,8 @@ class Waiting(msgspec.Struct, frozen=True):
 
     id: str
     kind: str
-    """``call``, ``sleep``, ``detached``, ``subscription``, ``manifest``, ``retry``, ``slice``, ``agent``."""
+    """``call``, ``sleep``, ``detached``, ``subscription``, ``child``, ``events``, ``choice``,
+    ``authorization``, ``approval``, ``summary``, ``manifest``, ``retry``, ``slice`` or ``agent``."""
     name: str
     since: float
     until: float = 0.0
@@ -65,11 +66,23 @@ class Known(msgspec.Struct, frozen=True):
         """How many signals have come and are not absorbed."""
         return sum(1 for signal in self.inbox if signal.due <= self.now)
 
+    def due(self, *kinds: str) -> dict[str, float]:
+        """When timers of some kinds end, by what they are for."""
+        return {one.call: one.due for one in self.inbox if isinstance(one, Due) and one.what in kinds}
+
 
 def explain(known: Known) -> Explanation:
     """Explain a thread."""
     row, head = known.row, known.head
-    waits = (*_calls(known), *_subscriptions(head), *_slices(known))
+    waits = (
+        *_calls(known),
+        *_people(head),
+        *_subscriptions(head),
+        *_gathered(known),
+        *_children(head),
+        *_summary(head),
+        *_slices(known),
+    )
     text = _words(row, head, waits, known.now)
     return Explanation(
         row.thread, row.agent, row.state, head.reason, owes_now(head), known.received, waits, text
@@ -77,7 +90,7 @@ def explain(known: Known) -> Explanation:
 
 
 def _calls(known: Known) -> list[Waiting]:
-    due = {signal.call: signal.due for signal in known.inbox if isinstance(signal, Due)}
+    due = known.due("sleep", "deadline")
     unsent = {row.effect.call: row for row in known.outbox if isinstance(row.effect, Invoke)}
     pending = [
         Waiting(id, kind, call.name, call.at, due.get(id, 0.0), note=_sending(call, id, unsent, known.now))
@@ -118,6 +131,59 @@ def _subscriptions(head: Head) -> list[Waiting]:
         Waiting(id, "subscription", open_.name, open_.at, blocks=False)
         for id, open_ in head.subscriptions.items()
     ]
+
+
+def _people(head: Head) -> list[Waiting]:
+    return [
+        Waiting(
+            id, wait.kind, wait.name, wait.at, wait.deadline, wait.call in head.pending, _asked(wait.prompt)
+        )
+        for id, wait in head.waits.items()
+    ]
+
+
+def _asked(prompt: str) -> str:
+    words = " ".join(prompt.split())
+    return f'asked is: "{words[:WHY_SHOWN]}"' if words else ""
+
+
+def _children(head: Head) -> list[Waiting]:
+    """Living children that have not come to rest: their reports may come."""
+    return [
+        Waiting(id, "child", f"{id} ({child.title})" if child.title else id, child.at, blocks=False)
+        for id, child in head.children.items()
+        if child.state == "open"
+    ]
+
+
+def _gathered(known: Known) -> list[Waiting]:
+    """Events that no child has been given yet: their time has not come, or there is no place."""
+    head = known.head
+    working = sum(child.purpose == "event" for child in head.children.values())
+    places = f", {_count(working, 'child')} at work on earlier ones" if working else ""
+    due = known.due("events")
+    return [
+        Waiting(
+            f"{id}/events",
+            "events",
+            source.name if (source := head.subscriptions.get(id) or head.detached.get(id)) else id,
+            held.since,
+            due.get(id, 0.0) if id in head.subscriptions else 0.0,
+            False,
+            f"{_count(len(held.positions), 'event')} gathered{places}",
+        )
+        for id, held in head.gathered.items()
+    ]
+
+
+def _count(number: int, what: str) -> str:
+    plural = "children" if what == "child" else f"{what}s"
+    return f"{number} {what if number == 1 else plural}"
+
+
+def _summary(head: Head) -> list[Waiting]:
+    begun = head.compaction
+    return [Waiting(begun.child, "summary", begun.child, begun.at, blocks=begun.blocking)] if begun else []
 
 
 def _slices(known: Known) -> list[Waiting]:
@@ -176,6 +242,14 @@ def _phrase(wait: Waiting, now: float) -> str:
             return f"a worker that knows the agent {wait.name}"
         case "subscription":
             return f"events of {wait.name} ({since})"
+        case "child":
+            return f"word of its child {wait.name} ({since})"
+        case "events":
+            return f"a child for events of {wait.name} ({since}{until}{note})"
+        case "summary":
+            return f"the summary of its history that {wait.name} writes ({since})"
+        case "choice" | "authorization" | "approval":
+            return f"a person's {wait.kind} for {wait.name} ({since}{until}{note})"
         case "detached":
             return f"the late result of {wait.name} ({since}{until}{note})"
         case _:
