@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 from comparing import compare, compare_all
-from profiling import shares
+from profiling import PARTS, shares
 from reporting import compared, told, write_page
 from running import Figures, Options, run
 from verifying import Skipped
@@ -31,7 +31,7 @@ def main() -> int:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent_scale", description=__doc__)
     add = parser.add_argument
-    add("--agents", type=_count, default=0, help="agents in all (1,000; 600 on disk)")
+    add("--agents", type=_count, default=0, help="agents in all (1,000)")
     add("--turns", type=_count, default=20, help="turns of each: two completions a turn")
     add("--wave", type=_count, default=0, help="agents at once (half of them, at most 500)")
     add("--store", default="", help="memory:, sqlite: (a temporary file) or sqlite:///path (a new file)")
@@ -64,7 +64,7 @@ def _count(text: str) -> int:
 
 
 def _options(given: argparse.Namespace, store: str) -> Options:
-    agents = given.agents or (600 if store.startswith("sqlite") else 1_000)
+    agents = given.agents or 1_000
     return Options(
         agents=agents,
         turns=given.turns,
@@ -102,7 +102,9 @@ def _compared(given: argparse.Namespace) -> int:
         return 0
     print(compared(comparison))
     if len(sys.argv) == 1:
-        write_page(PAGE, msgspec.structs.replace(comparison, shares=shares()))
+        write_page(
+            PAGE, msgspec.structs.replace(comparison, shares={store: shares(store) for store in PARTS})
+        )
     return 0
 
 

@@ -47,18 +47,18 @@ class Comparison(msgspec.Struct, frozen=True):
 
     runs: list[Runs]
     ratios: list[Ratio]
-    shares: list[tuple[str, float]] = []
-    """Where the time of a completion goes in memory."""
+    shares: dict[str, list[tuple[str, float]]] = {}
+    """Where the CPU time of a completion goes, by store."""
 
 
 def compare_all(options: list[Options], repeat: int) -> Comparison:
-    """Each of the given runs beside its lean loops."""
+    """Each of the given runs beside its lean loops; one without a bar runs in the first round only."""
     runs: list[Runs] = []
     ratios: list[Ratio] = []
     for one in options:
         kinds = [one, *(msgspec.structs.replace(one, lean=lean) for lean in _leans(one))]
-        rounds = [[_alone(kind) for kind in kinds] for _ in range(repeat)]
-        runs += [_gathered([figures[i] for figures in rounds]) for i in range(len(kinds))]
+        rounds = [[_alone(kind) for kind in (kinds[:2] if turn else kinds)] for turn in range(repeat)]
+        runs += [_gathered([figures[i] for figures in rounds if i < len(figures)]) for i in range(len(kinds))]
         ratios += [_ratio(one, rounds, i) for i in range(1, len(kinds))]
     return Comparison(runs, ratios)
 
@@ -69,7 +69,8 @@ def compare(options: list[Options], repeat: int) -> list[Runs]:
 
 
 def _leans(options: Options) -> tuple[str, ...]:
-    return ("one",) if options.backend == "memory" else ("one", "group")
+    """The one with a bar first."""
+    return ("one",) if options.backend == "memory" else ("group", "one")
 
 
 def _alone(options: Options) -> Figures:
@@ -95,6 +96,7 @@ def _gathered(figures: list[Figures]) -> Runs:
 
 
 def _ratio(options: Options, rounds: list[list[Figures]], place: int) -> Ratio:
+    rounds = [one for one in rounds if place < len(one)]
     parts = sorted(one[0].completions_per_cpu_s / one[place].completions_per_cpu_s for one in rounds)
     beside = rounds[0][place].kind
     against, bar = BARS[options.backend]

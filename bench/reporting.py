@@ -49,8 +49,10 @@ def write_page(page: Path, comparison: Comparison) -> None:
     """Put the figures into their block of the page; the rest of it is left alone."""
     text = page.read_text("utf-8")
     block = "\n".join([BEGIN, "", f"Machine: {where(comparison.runs[0].median.machine)}.", ""])
-    tables = [*_table(comparison), "", *_ratios(comparison), "", *_shares(comparison), "", END]
-    block += "\n" + "\n".join(tables)
+    tables = [*_table(comparison), "", *_ratios(comparison), ""]
+    for store, shares in comparison.shares.items():
+        tables += [*_shares(store, shares), ""]
+    block += "\n" + "\n".join([*tables, END])
     page.write_text(_BLOCK.sub(lambda _: block, text), "utf-8")
 
 
@@ -73,9 +75,9 @@ def _table(comparison: Comparison) -> list[str]:
     return rows
 
 
-def _shares(comparison: Comparison) -> list[str]:
-    rows = ["| part of a completion, memory store | share of its time under a profiler |", "|---|---|"]
-    return [*rows, *(f"| {part} | {share:.0%} |" for part, share in comparison.shares)]
+def _shares(store: str, shares: list[tuple[str, float]]) -> list[str]:
+    rows = [f"| part of a completion, {store} store | share of its CPU time |", "|---|---|"]
+    return [*rows, *(f"| {part} | {share:.0%} |" for part, share in shares)]
 
 
 def _ratios(comparison: Comparison) -> list[str]:

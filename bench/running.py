@@ -78,10 +78,10 @@ class Figures(msgspec.Struct, frozen=True):
 class Run:
     """The state of one run: its spans and what was measured between them."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, span: Span | None = None) -> None:
         self.options = options
         self.texts = Texts(options.text)
-        self.span = Span()
+        self.span = span or Span()
         self.points = [(0, resident())]
         self.completions = 0
         self.events = 0
@@ -121,12 +121,12 @@ class Run:
         )
 
 
-def run(options: Options) -> Figures:
-    """Run it in this process, which should be a fresh one: memory is measured."""
+def run(options: Options, span: Span | None = None) -> Figures:
+    """Run it in this process, which should be a fresh one: memory is measured. ``span`` measures time."""
     with tempfile.TemporaryDirectory(prefix="agent_scale-") as folder:
         if options.store in ("sqlite:", "sqlite://"):
             options = msgspec.structs.replace(options, store=f"sqlite:///{folder}/agents.db")
-        measured = Run(options)
+        measured = Run(options, span)
         looped(options.loop)(_lean(measured) if options.lean else through_runtime(measured))
         return measured.figures()
 

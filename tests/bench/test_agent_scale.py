@@ -54,10 +54,31 @@ def test_one_run_in_figures(store: str, text: str) -> None:
 def test_beside_the_lean_loop() -> None:
     told = bench("--agents", "4", "--turns", "2", "--store", "sqlite:", "--lean", "--repeat", "1")
     assert set(told) >= KEYS
-    assert [runs["kind"] for runs in told["runs"]] == ["runtime", "lean one", "lean group"]
+    assert [runs["kind"] for runs in told["runs"]] == ["runtime", "lean group", "lean one"]
     assert {runs["median"]["completions"] for runs in told["runs"]} == {16}
-    assert [ratio["bar"] for ratio in told["ratios"]] == [0.0, 0.25]
+    assert [ratio["bar"] for ratio in told["ratios"]] == [0.25, 0.0]
     assert all(ratio["median"] > 0 for ratio in told["ratios"])
+
+
+def test_a_lean_loop_without_a_bar_runs_once() -> None:
+    told = bench("--agents", "2", "--turns", "1", "--store", "sqlite:", "--lean", "--repeat", "2")
+    runtime, group, one = told["runs"]
+    assert runtime["least"] < runtime["most"]
+    assert group["least"] < group["most"]
+    assert one["least"] == one["most"]
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_shares_make_a_whole(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    profiling = import_module("profiling")
+
+    monkeypatch.setattr(profiling, "AGENTS", 20)
+    shares = dict(profiling.shares(store))
+    assert set(shares) > set(profiling.PARTS[store])
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert (profiling.WRITER in shares) == (store == "sqlite")
+    assert 0 < shares[profiling.REST] < 0.5
 
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
