@@ -12,6 +12,7 @@ from torpor.core.errors import Refused
 from torpor.core.text import clean
 from torpor.core.tiers import TIERS
 from torpor.models.names import check
+from torpor.models.windows import checked
 from torpor.tools.catalog import RESERVED, RapServer
 from torpor.tools.functions import FunctionTool, tool
 
@@ -27,7 +28,8 @@ class Agent:
     ``model`` is ``provider:name`` or an object with the ``Model`` port. ``tools`` mixes functions (decorated
     with ``@tool`` or plain) and ``RapServer(url)``. ``tier``: ``realtime``, ``async`` or ``batch``. ``wake``:
     with several calls in one turn, ask the model again when ``all`` are settled, or at ``each`` result.
-    ``settings`` are passed to the model (``temperature``, ``max_tokens``, …). Raises ``Refused``.
+    ``settings`` are passed to the model (``temperature``, ``max_tokens``, …). ``window``: how many tokens the
+    model takes, where the model object does not know (0: not known). Raises ``Refused``.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Agent:
         limits: Limits = Limits(),
         wake: str = "all",
         settings: Mapping[str, Any] | None = None,
+        window: int | None = None,
     ) -> None:
         _check_name(name)
         try:
@@ -51,6 +54,7 @@ class Agent:
             self.tools = _tools(tools)
             self.instructions = _instructions(instructions)
             self.settings = _settings(settings)
+            self.window = None if window is None else checked(window)
         except Refused as error:
             raise Refused(f"Agent {name!r}: {error}") from error.__cause__
         self.name = name

@@ -38,6 +38,8 @@ class Joined:
         self.name = agent.name
         self.tier = agent.tier
         self.model: Model = resolve(agent.model) if isinstance(agent.model, str) else agent.model
+        given = getattr(self.model, "window", 0) if agent.window is None else agent.window
+        self.window: int = given
         self.rap = {server.url: server for server in agent.tools if isinstance(server, RapServer)}
         self.servers = tuple(self.rap)
         own = [one for one in agent.tools if not isinstance(one, RapServer)]
@@ -86,4 +88,5 @@ class Joined:
             wake=agent.wake,
             tier=agent.tier,
             tools=catalog.tools,
+            window=self.window,
         )

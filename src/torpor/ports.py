@@ -348,7 +348,11 @@ class Queue(Protocol):
 
 
 class Model(Protocol):
-    """What produces turns. One object may serve many agents and threads at once."""
+    """What produces turns. One object may serve many agents and threads at once.
+
+    It may have a ``window``: how many tokens it takes. Without one, or with 0, that is not known, and history
+    is summed up only once a request has been refused for its length, or when a person asks for that.
+    """
 
     name: str
     """``provider:name``, as recorded."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from torpor.core import compaction
 from torpor.core.absorb import say_queued, wake
 from torpor.core.builtins import Decision, Unsubscribe, Wait, arm, decide, unsubscribe
 from torpor.core.calls import send
@@ -188,6 +189,8 @@ def _call(raw: RawCall, token: str, index: int, fate: Fate | None = None) -> Cal
 
 def _fate(step: Step, call: RawCall, sent: int) -> Fate:
     spec = step.definition.tools.get(call.name)
+    if compaction.refuses(step.head, call.name):
+        return Refuse("compaction", compaction.REFUSED)
     if call.name == INJECTED:
         return Refuse(
             "reserved", f"{INJECTED} is not a tool: the runtime shows news under that name by itself."

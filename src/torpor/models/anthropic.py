@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torpor.core.chunks import AnyChunk
 from torpor.core.errors import ModelRefused
 from torpor.core.request import Attempt, Request, Tool, TurnItem
+from torpor.models import windows
 from torpor.models.anthropic_messages import Form, turn_blocks
 from torpor.models.anthropic_stream import AnthropicReader
 from torpor.models.rendering import Limits, body_bytes, settings_of
@@ -42,8 +43,9 @@ class Anthropic:
     default to ``ANTHROPIC_BASE_URL`` and ``ANTHROPIC_API_KEY``. An image of more than ``image_bytes``, or
     with a side of more than ``image_side`` pixels, becomes a line of text; up to 8000 pixels are accepted
     where a thread never holds more than 20 images. ``timeout`` is the longest silence in
-    seconds, not a bound on the whole answer. Raises ``Refused`` if the SDK is not installed, ``base_url``
-    is no address, or the budget leaves no room for an answer.
+    seconds, not a bound on the whole answer. ``window`` is how many tokens the model takes, by default
+    200,000 for Claude and 0 (not known) for others. Raises ``Refused`` if the SDK is not installed,
+    ``base_url`` is no address, or the budget leaves no room for an answer.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Anthropic:
         images: bool = True,
         image_bytes: int = 5_000_000,
         image_side: int = SIDE,
+        window: int | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
         require("anthropic")
@@ -71,6 +74,7 @@ class Anthropic:
         self._base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
         if self._base_url:
             host_of(self._base_url)
+        self.window = windows.window(window, name, windows.ANTHROPIC)
         self._api_key = api_key
         self._silence = timeout
         self._connect = connect

@@ -19,6 +19,7 @@ from torpor.core.request import (
     Tool,
     TurnItem,
 )
+from torpor.models import windows
 from torpor.models.openai_stream import OpenAIReader
 from torpor.models.rendering import (
     NOTHING,
@@ -50,8 +51,10 @@ class OpenAI:
     needs no key. ``timeout`` is the longest silence in seconds, not a bound on the whole answer; ``connect``
     bounds connecting. ``images=False`` sends a line of text in place of each image; an image of more than
     ``image_bytes`` becomes one in any case. ``empty_content`` sends calls without words with an empty text
-    beside them, which some servers (llama-cpp-python) want and others refuse. Raises ``Refused`` if the
-    SDK is not installed or ``base_url`` is no address.
+    beside them, which some servers (llama-cpp-python) want and others refuse. ``window`` is how many tokens
+    the model takes: by default what OpenAI says of it, and 0 (not known: nothing is summed up before the
+    server refuses) for any other server. Raises ``Refused`` if the SDK is not installed or ``base_url`` is no
+    address.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class OpenAI:
         images: bool = True,
         image_bytes: int = 20_000_000,
         empty_content: bool = False,
+        window: int | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
         require("openai")
@@ -73,6 +77,7 @@ class OpenAI:
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self._origin = host_of(self._base_url or ORIGINAL)
         """The server that opaque values belong to."""
+        self.window = windows.window(window, name, windows.OPENAI if self._is_original else ())
         self._api_key = api_key
         self._silence = timeout
         self._connect = connect

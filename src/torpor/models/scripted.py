@@ -26,6 +26,7 @@ from torpor.core.chunks import (
 from torpor.core.errors import ModelRefused, TorporError, Unavailable
 from torpor.core.messages import Usage
 from torpor.core.request import Attempt, Request
+from torpor.models.windows import checked
 
 
 class Event(Protocol):
@@ -158,7 +159,8 @@ class ScriptedModel:
 
     ``chunk`` is the number of characters in each piece of text or arguments (0: whole). ``usage`` is told
     where a reply says nothing else. ``pace`` is the pause in seconds before each chunk; without it the stream
-    never yields to the loop. ``requests`` holds the last ``remember`` requests it was shown.
+    never yields to the loop. ``requests`` holds the last ``remember`` requests it was shown. ``window`` is
+    how many tokens it is said to take; 0: not known.
     """
 
     def __init__(
@@ -171,8 +173,10 @@ class ScriptedModel:
         pace: float | None = None,
         remember: int = 256,
         name: str = "scripted:script",
+        window: int = 0,
     ) -> None:
         self.name = name
+        self.window = checked(window)
         self.requests: deque[Request] = deque(maxlen=remember)
         self._script: Script = [script] if isinstance(script, str) else script
         self._loop = loop

@@ -67,6 +67,8 @@ class Member(Protocol):
     """Base URLs of its tool servers."""
     functions: Mapping[str, Function]
     tier: str
+    window: int
+    """Tokens that its model takes; 0: not known."""
 
     def definition(self, manifests: Mapping[str, bytes]) -> Definition:
         """The agent with the tools of these manifests; cheap when asked again for the same."""
