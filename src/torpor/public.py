@@ -5,7 +5,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,7 +14,7 @@ from torpor.agent import Agent, check_agents
 from torpor.core.errors import Refused
 from torpor.core.messages import Message, Part, Text
 from torpor.core.record import SliceRecord
-from torpor.ports import LiveEvent, Row
+from torpor.ports import Asked, LiveEvent, Row
 from torpor.runtime.explain import Explanation
 from torpor.runtime.given import context_text, filters
 from torpor.runtime.replies import Entry, Reply
@@ -78,6 +78,22 @@ class Thread:
     async def records(self, after: int = 0, limit: int = 1_000_000) -> list[SliceRecord]:
         """The records of its slices, oldest first, without the first ``after``."""
         return await self._threads.records(self.id, after, limit)
+
+    async def fork(self, at: int | None = None, *, key: str = "") -> "Thread":
+        """Start a root thread that continues this one's history up to a position (None: all of it).
+
+        No call of this one is open in it, and no subscription. ``Refused`` if there is no such position.
+        """
+        begun = await self._threads.fork(self.id, at, key=key)
+        return Thread(self._threads, begun.row.thread)
+
+    async def children(self) -> list["Thread"]:
+        """Its children, closed ones too, by age; those of the runtime's own are left out."""
+        return [Thread(self._threads, row.thread) for row in await self._threads.children(self.id)]
+
+    async def row(self) -> Row:
+        """What is known of it at a glance: its agent, title, state, parent, root and the like."""
+        return await self._threads.row(self.id)
 
     async def stop(self) -> None:
         """Cut what runs and settle its calls; only words or a nudge let it go on."""
@@ -223,18 +239,13 @@ class Runtime:
         """A handle on a thread by its id; nothing is looked up yet."""
         return Thread(self.parts.threads, id)
 
-    async def threads(
-        self,
-        *,
-        owner: str | None = None,
-        agent: str | None = None,
-        state: str | None = None,
-        after: str = "",
-        limit: int = 100,
-    ) -> list[Row]:
-        """Rows of threads by id, from the one after ``after`` on."""
-        asked = filters(owner=owner, agent=agent, state=state, after=after)
-        return await self.parts.store.threads(**asked, limit=limit)
+    async def threads(self, *, after: str = "", limit: int = 100, **asked: Unpack[Asked]) -> list[Row]:
+        """Rows of threads by id, from the one after ``after`` on.
+
+        ``asked``: ``owner``, ``agent``, ``state``, ``root`` (a whole tree), ``parent`` (empty: threads that
+        have none), ``purpose``.
+        """
+        return await self.parts.store.threads(**filters(**asked, after=after), limit=limit)
 
 
 def _check_workers(workers: object) -> None:

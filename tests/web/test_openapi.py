@@ -131,11 +131,13 @@ async def test_real_answers_are_as_described(agent: Agent) -> None:
         await ask("GET", "/threads?limit=0")
         await ask("GET", "/threads", headers={"Authorization": ""})
         await ask("GET", "/threads", headers={"Host": "elsewhere.example"})
-        for path in ("", "/messages", "/records", "/explain"):
+        for path in ("", "/messages", "/records", "/explain", "/children"):
             await ask("GET", "/threads/{thread}" + path, thread=thread)
             await ask("GET", "/threads/{thread}" + path, thread="nobody")
         await ask("POST", "/threads/{thread}/messages", {"text": "more"}, thread=thread)
         await ask("POST", "/threads/{thread}/messages", {"text": 5}, thread=thread)
+        await ask("POST", "/threads/{thread}/fork", {"at": 1}, thread=thread)
+        await ask("POST", "/threads/{thread}/fork", {"at": 0}, thread=thread)
         for word in ("stop", "nudge", "close"):
             await ask("POST", "/threads/{thread}/" + word, thread=thread)
         await ask("POST", "/tickets", {"thread": thread})

@@ -7,33 +7,23 @@ from datetime import UTC, datetime
 import msgspec
 from rich.text import Text
 
+from torpor.cli.facts import fact, source, word
 from torpor.cli.screen import duration, line
 from torpor.cli.visible import one_line, visible
 from torpor.core.messages import (
-    Born,
-    By,
     Call,
-    Closed,
-    Detached,
-    Equipped,
     File,
     Happened,
     Image,
-    Late,
-    Note,
     Noted,
-    Parked,
-    Queued,
     Reasoning,
+    Reported,
+    Requested,
     Result,
-    Resumed,
     Said,
-    Sent,
-    Stopped,
+    Summary,
     Turn,
-    Unsubscribed,
     Usage,
-    text_of,
 )
 from torpor.core.record import SliceRecord, WaitSettled
 from torpor.runtime.replies import Entry
@@ -68,6 +58,8 @@ class Conversation:
         )  # fmt: skip
         if found.title:
             yield line(("about  ", "dim"), one_line(found.title))
+        if found.parent:
+            yield line(("below  ", "dim"), " / ".join(found.ancestors) or found.parent, f" ({found.purpose})")
 
     def entry(self, entry: Entry) -> Iterator[Text]:
         """The lines of one message."""
@@ -82,8 +74,16 @@ class Conversation:
                 yield from self._result(message)
             case Happened():
                 yield from self._happened(message)
+            case Reported():
+                yield from self._reported(message)
+            case Summary():
+                yield from self._summary(message)
             case Noted():
-                yield line((clock(message.at), "dim"), "  ", (f"· {self._noted(message.note)}", "dim italic"))
+                told = fact(message.note, self._found.id, self._names)
+                yield line((clock(message.at), "dim"), "  ", (f"· {told}", "dim italic"))
+                if isinstance(message.note, Requested):
+                    wait = message.note.wait
+                    self._calls[wait.id] = (f"{wait.kind} of {wait.name}", message.at)
 
     def ending(self) -> Iterator[Text]:
         """How long it waited for what, and what it waits for now."""
@@ -145,7 +145,9 @@ class Conversation:
             yield line(INDENT, (f"(the whole text has {result.size} characters)", "dim"))
 
     def _happened(self, event: Happened) -> Iterator[Text]:
-        final = ", the last" if event.final else ""
+        final = (", for a thread of its own" if event.threaded else "") + (
+            ", the last" if event.final else ""
+        )
         yield line(
             (clock(event.at), "dim"), "  ", ("↯ ", "magenta"), (event.name, "bold magenta"),
             f" (event of {source(event.by)}{final})",
@@ -163,34 +165,21 @@ class Conversation:
     def _names(self, calls: Iterable[str]) -> str:
         return ", ".join(self._calls.get(id, (id, 0.0))[0] for id in calls)
 
-    def _noted(self, note: Note) -> str:
-        match note:
-            case Born():
-                return f"began as {note.agent}"
-            case Equipped():
-                if note.manifest:
-                    return f"uses the tools of {note.server}"
-                return f"goes on without the tools of {note.server}: {note.reason}"
-            case Queued():
-                return (
-                    f"{source(note.by)} queued, for the end of the exchange: {one_line(text_of(note.parts))}"
-                )
-            case Detached():
-                return f"no longer waits for {self._names(note.calls)} ({note.why}); results come as events"
-            case Parked():
-                cure = f"Say something, or `torpor nudge {self._found.id}`."
-                return f"set aside: {note.reason.rstrip('.')}. {cure}"
-            case Resumed():
-                return f"goes on ({note.why})"
-            case Stopped() | Closed():
-                word = "stopped" if isinstance(note, Stopped) else "closed for good"
-                return f"{word}{f': {note.why}' if note.why else ''}"
-            case Unsubscribed():
-                return f"no more events of {self._names([note.call])} ({note.why})"
-            case Late():
-                return f"a late result of {self._names([note.call])}, kept and not shown to the model"
-            case Sent():
-                return f"sent, now that there was room: {self._names(note.calls)}"
+    def _reported(self, word_: Reported) -> Iterator[Text]:
+        shown = "bold blue" if word_.owes else "dim"
+        yield line(
+            (clock(word_.at), "dim"), "  ", ("⇐ ", "blue"), (word(word_), shown), f" ({source(word_.by)})"
+        )
+        yield from self._body(parts_text(word_.parts))
+
+    def _summary(self, summary: Summary) -> Iterator[Text]:
+        tokens = f", in place of {summary.before} tokens" if summary.before else ""
+        yield line(
+            (clock(summary.at), "dim"), "  ", ("≡ ", "blue"),
+            (f"summary of all up to {summary.upto}", "bold blue"), f" ({source(summary.by)}{tokens})",
+        )  # fmt: skip
+        yield from self._body(summary.text)
+        yield from self._body(summary.facts, style="dim")
 
     def _waited(self) -> str:
         sums: dict[str, float] = {}
@@ -203,12 +192,6 @@ class Conversation:
         nothing = "for nothing that has ended yet" if self._found.explanation.waits else "for nothing yet"
         told = ", ".join(words) or nothing
         return f"{told}; its model worked {duration(self._model)}"
-
-
-def source(by: By) -> str:
-    """Who sent something, and how that was verified."""
-    name = f"{by.kind} {by.id}".strip()
-    return f"{name}, by {by.verified}" if by.verified else name
 
 
 def clock(at: float) -> str:

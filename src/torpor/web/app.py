@@ -122,6 +122,8 @@ def _calls(
             "stop",
             "nudge",
             "close",
+            "fork",
+            "children",
         )
     }
     rest: dict[str, Call] = {

@@ -135,7 +135,7 @@ def _schemas(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     found: dict[str, Any] = _renamed(taken | stored)
     found["Message"] = _renamed(message)
     found["Page"]["properties"]["messages"]["items"] = {"$ref": "#/components/schemas/Message"}
-    for name in ("Said", "Turn", "Result", "Happened", "Noted"):
+    for name in ("Said", "Turn", "Result", "Happened", "Reported", "Summary", "Noted"):
         found[name]["properties"] |= {"position": {"type": "integer"}, "text": {"type": "string"}}
         found[name]["required"] = ["position", *found[name]["required"]]
     return found

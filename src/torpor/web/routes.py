@@ -5,6 +5,7 @@ from torpor.runtime.threads import Receipt
 from torpor.web.openapi import ANY_OBJECT, EVENT_STREAM, NOTHING, Endpoint, Parameter
 from torpor.web.shapes import (
     Done,
+    ForkWanted,
     Found,
     Health,
     Listing,
@@ -36,6 +37,9 @@ ROUTES = (
             Parameter("owner", "query", "Only threads of this owner."),
             Parameter("agent", "query", "Only threads of this agent."),
             Parameter("state", "query", "Only open, parked, stopped or closed ones."),
+            Parameter("root", "query", "Only the tree of this root, itself included."),
+            Parameter("parent", "query", "Only its children; empty: only threads without a parent."),
+            Parameter("purpose", "query", "Only root, child, event or compaction; else not the last."),
             Parameter("after", "query", "What follows this thread id."),
             _LIMIT,
         ),
@@ -76,6 +80,16 @@ ROUTES = (
     Endpoint(
         "close", "POST", "/threads/{thread}/close", "End a thread for good.",
         gives={202: Done}, problems=(404,),
+    ),
+    Endpoint(
+        "fork", "POST", "/threads/{thread}/fork",
+        "Start a root thread that continues this one's history up to a position.",
+        takes=ForkWanted, gives={201: Started, 200: Started}, parameters=(_KEY,),
+        problems=(400, 404, 409, 413, 415),
+    ),
+    Endpoint(
+        "children", "GET", "/threads/{thread}/children", "Its children, closed ones too, by age.",
+        gives={200: Listing}, problems=(404,),
     ),
     Endpoint(
         "explain", "GET", "/threads/{thread}/explain", "What a thread waits for, and since when.",

@@ -6,8 +6,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from torpor.core.codec import decode_head
 from torpor.core.errors import Refused
-from torpor.core.messages import By, File, Image, Message, Part, Text, text_of
+from torpor.core.head import Child
+from torpor.core.messages import By, File, Image, Link, Message, Part, Text, text_of
 from torpor.core.record import SliceRecord
 from torpor.core.signals import SaidSignal
 from torpor.ports import Row
@@ -87,6 +89,12 @@ class Saying(Words, frozen=True, kw_only=True):
     mode: str = "steer"
 
 
+class ForkWanted(Strict, frozen=True, kw_only=True):
+    """A fork: from which position of the thread on, its last one where none is given."""
+
+    at: int | None = None
+
+
 class TicketWanted(Strict, frozen=True):
     """A ticket for the events of a thread."""
 
@@ -110,6 +118,9 @@ class ThreadView(msgspec.Struct, frozen=True, kw_only=True):
     context: Any
     tier: str
     purpose: str
+    """``root``, ``child``, ``event`` (works on events) or ``compaction`` (writes a summary)."""
+    root: str = ""
+    parent: str = ""
     state: str
     owes: bool
     waits: int
@@ -144,6 +155,14 @@ class Found(ThreadView, frozen=True, kw_only=True):
 
     received: list[Received]
     explanation: Explanation
+    ancestors: list[str] = []
+    """Threads from the root to the parent."""
+    lineage: list[Link] = []
+    """The histories that it continues, from the oldest on."""
+    children: dict[str, Child] = {}
+    """Its living children."""
+    heirs: dict[str, int] = {}
+    """Forks that continue its history, each from a position on."""
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -201,7 +220,17 @@ async def look_up(threads: Threads, thread: str) -> Found:
     """A thread as it is now. ``UnknownThread`` if there is none."""
     row = await threads.row(thread)
     waiting = await threads.explain(thread)
-    return view(row, Found, received=await received(threads, thread), explanation=waiting)
+    head = decode_head(row.head, row.shape)
+    return view(
+        row,
+        Found,
+        received=await received(threads, thread),
+        explanation=waiting,
+        ancestors=list(head.ancestors),
+        lineage=list(head.lineage),
+        children=head.children,
+        heirs=head.heirs,
+    )
 
 
 def view(row: Row, kind: type[V], **more: Any) -> V:
@@ -214,6 +243,8 @@ def view(row: Row, kind: type[V], **more: Any) -> V:
         context=msgspec.json.decode(row.context) if row.context else None,
         tier=row.tier,
         purpose=row.purpose,
+        root=row.root,
+        parent=row.parent,
         state=row.state,
         owes=row.owes,
         waits=row.waits,
@@ -237,7 +268,8 @@ def shown(entry: Entry) -> dict[str, Any]:
 
 def entry_of(given: dict[str, Any]) -> Entry:
     """The entry that ``shown`` was made of."""
-    fields = {name: field for name, field in given.items() if name not in ("position", "text")}
+    added = ("position",) if given["type"] == "summary" else ("position", "text")
+    fields = {name: field for name, field in given.items() if name not in added}
     return Entry(given["position"], msgspec.convert(_restored(fields, "k"), Message))
 
 

@@ -5,12 +5,14 @@ from starlette.responses import Response
 
 from torpor.core.errors import Refused
 from torpor.core.messages import By
-from torpor.runtime.threads import Threads
+from torpor.ports import Asked
+from torpor.runtime.threads import Begun, Threads
 from torpor.web.access import verified
 from torpor.web.bodies import value
 from torpor.web.problems import Problem, answer
 from torpor.web.shapes import (
     Done,
+    ForkWanted,
     Listing,
     NewThread,
     Records,
@@ -53,21 +55,30 @@ class ThreadWeb:
             key=_key(request),
             known_only=bool(self._threads.roster.names),
         )
+        return self._begun(request, begun)
+
+    def _begun(self, request: Request, begun: Begun) -> Response:
         headers = {"Location": f"{request.scope.get('root_path', '')}/threads/{begun.row.thread}"}
         return answer(200 if begun.repeat else 201, view(begun.row, Started, receipt=begun.receipt), headers)
 
     async def find(self, request: Request) -> Response:
         given = request.query_params
         limit = _number(request, "limit", PAGE, LARGEST_PAGE, least=1)
-        rows = await self._threads.store.threads(
-            owner=given.get("owner"),
-            agent=given.get("agent"),
-            state=given.get("state"),
-            after=given.get("after", ""),
-            limit=limit,
-        )
+        asked = Asked(**{name: given.get(name) for name in Asked.__annotations__})  # type: ignore[typeddict-item]
+        rows = await self._threads.store.threads(**asked, after=given.get("after", ""), limit=limit)
         after = rows[-1].thread if len(rows) == limit else None
         return answer(200, Listing([view(row, ThreadView) for row in rows], after))
+
+    async def fork(self, request: Request) -> Response:
+        id = _id(request)
+        await self._threads.row(id)
+        wanted = await value(request, ForkWanted, self._body_limit)
+        begun = await self._threads.fork(id, wanted.at, by=_by(request), key=_key(request))
+        return self._begun(request, begun)
+
+    async def children(self, request: Request) -> Response:
+        rows = await self._threads.children(_id(request))
+        return answer(200, Listing([view(row, ThreadView) for row in rows], None))
 
     async def get(self, request: Request) -> Response:
         return answer(200, await look_up(self._threads, _id(request)))
