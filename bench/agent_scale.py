@@ -31,7 +31,7 @@ def main() -> int:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent_scale", description=__doc__)
     add = parser.add_argument
-    add("--agents", type=_count, default=0, help="agents in all (1,000)")
+    add("--agents", type=_count, default=0, help="agents in all (600)")
     add("--turns", type=_count, default=20, help="turns of each: two completions a turn")
     add("--wave", type=_count, default=0, help="agents at once (half of them, at most 500)")
     add("--store", default="", help="memory:, sqlite: (a temporary file) or sqlite:///path (a new file)")
@@ -64,7 +64,7 @@ def _count(text: str) -> int:
 
 
 def _options(given: argparse.Namespace, store: str) -> Options:
-    agents = given.agents or 1_000
+    agents = given.agents or 600
     return Options(
         agents=agents,
         turns=given.turns,
