@@ -14,6 +14,7 @@ COMMANDS = (
     "show",
     "threads",
     "explain",
+    "fork",
     "stop",
     "nudge",
     "close",

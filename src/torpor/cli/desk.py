@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 import msgspec
 
 from torpor.core.errors import Refused
 from torpor.core.record import SliceRecord
-from torpor.ports import LiveEvent
+from torpor.ports import Asked, LiveEvent
 from torpor.runtime.presence import Here, present
 from torpor.runtime.replies import Entry
 from torpor.runtime.threads import Receipt
@@ -29,10 +29,11 @@ class Desk(Protocol):
     async def say(self, thread: str, saying: Saying, key: str = "") -> Receipt:
         """Speak to one."""
 
-    async def find(
-        self, *, agent: str | None, owner: str | None, state: str | None, limit: int
-    ) -> list[ThreadView]:
+    async def find(self, *, limit: int, **asked: Unpack[Asked]) -> list[ThreadView]:
         """List some."""
+
+    async def fork(self, thread: str, at: int | None, key: str = "") -> Started:
+        """Start one that continues another one's history up to a position."""
 
     async def get(self, thread: str) -> Found:
         """One of them, and what it waits for."""

@@ -2,10 +2,11 @@
 
 import getpass
 from collections.abc import AsyncIterator
+from typing import Unpack
 
 from torpor.core.messages import By
 from torpor.core.record import SliceRecord
-from torpor.ports import LiveEvent
+from torpor.ports import Asked, LiveEvent
 from torpor.runtime.given import filters
 from torpor.runtime.replies import Entry
 from torpor.runtime.threads import Receipt, Threads
@@ -41,12 +42,13 @@ class Direct:
             thread, saying.to_parts(), mode=saying.mode, by=self._by, key=key, tier=saying.tier
         )
 
-    async def find(
-        self, *, agent: str | None, owner: str | None, state: str | None, limit: int
-    ) -> list[ThreadView]:
-        asked = filters(agent=agent, owner=owner, state=state)
-        rows = await self._threads.store.threads(**asked, limit=limit)
+    async def find(self, *, limit: int, **asked: Unpack[Asked]) -> list[ThreadView]:
+        rows = await self._threads.store.threads(**filters(**asked), limit=limit)
         return [view(row, ThreadView) for row in rows]
+
+    async def fork(self, thread: str, at: int | None, key: str = "") -> Started:
+        begun = await self._threads.fork(thread, at, by=self._by, key=key)
+        return view(begun.row, Started, receipt=None)
 
     async def get(self, thread: str) -> Found:
         return await look_up(self._threads, thread)

@@ -4,7 +4,7 @@ import hmac
 import json
 import secrets
 from collections.abc import AsyncIterator
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import aiohttp
 import msgspec
@@ -13,7 +13,7 @@ from torpor.cli.tokens import read_token
 from torpor.core.errors import Broken, Refused, TorporError, Unavailable
 from torpor.core.record import SliceRecord
 from torpor.core.text import clean
-from torpor.ports import LiveEvent, Side
+from torpor.ports import Asked, LiveEvent, Side
 from torpor.runtime.given import idempotency_key, thread_id
 from torpor.runtime.replies import Entry
 from torpor.runtime.threads import Receipt
@@ -82,12 +82,14 @@ class Remote:
         path = f"/threads/{_step(thread)}/messages"
         return await self._ask("POST", path, Receipt, body=_given(saying), headers=headers)
 
-    async def find(
-        self, *, agent: str | None, owner: str | None, state: str | None, limit: int
-    ) -> list[ThreadView]:
-        wanted = {"agent": agent, "owner": owner, "state": state, "limit": str(limit)}
-        query = {name: clean(value) for name, value in wanted.items() if value is not None}
-        return (await self._ask("GET", "/threads", Listing, query=query)).threads
+    async def find(self, *, limit: int, **asked: Unpack[Asked]) -> list[ThreadView]:
+        query = {name: clean(value) for name, value in asked.items() if isinstance(value, str)}
+        return (await self._ask("GET", "/threads", Listing, query={**query, "limit": str(limit)})).threads
+
+    async def fork(self, thread: str, at: int | None, key: str = "") -> Started:
+        headers = {"Idempotency-Key": idempotency_key(key) or secrets.token_urlsafe(16)}
+        path, body = f"/threads/{_step(thread)}/fork", {} if at is None else {"at": at}
+        return await self._ask("POST", path, Started, body=body, headers=headers)
 
     async def get(self, thread: str) -> Found:
         return await self._ask("GET", f"/threads/{_step(thread)}", Found)

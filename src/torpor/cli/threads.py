@@ -1,4 +1,4 @@
-"""``torpor threads``: all threads, and what each waits for."""
+"""``torpor threads``: all threads, and what each waits for; with ``--tree``, each below its parent."""
 
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -10,10 +10,14 @@ from torpor.cli.options import Config, Json, Store, run, settings_of
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from torpor.cli.desk import Desk
+    from torpor.ports import Asked
     from torpor.settings import Settings
-    from torpor.web.shapes import Found
+    from torpor.web.shapes import Found, ThreadView
 
 
+WHOLE = 1_000
+"""Threads of one tree that are shown at most."""
 WIDEST = 1_000
 """Columns where nobody looks at a terminal."""
 GAP = 2
@@ -27,23 +31,26 @@ def threads(
     agent: Annotated[str | None, typer.Option(help="Only threads of this agent.")] = None,
     owner: Annotated[str | None, typer.Option(help="Only threads of this owner.")] = None,
     state: Annotated[str | None, typer.Option(help="open, parked, stopped or closed.")] = None,
+    purpose: Annotated[
+        str | None, typer.Option(help="root, child, event or compaction; else all but the last.")
+    ] = None,
+    tree: Annotated[bool, typer.Option("--tree", help="Roots, and below each all its children.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many.")] = 50,
     as_json: Json = False,
     config: Config = None,
     store: Store = None,
 ) -> None:
     """List threads, and what each waits for."""
-    run(_threads(settings_of(config, store), agent, owner, state, limit, as_json))
+    asked: Asked = {"agent": agent, "owner": owner, "state": state, "purpose": purpose}
+    run(_threads(settings_of(config, store), asked, tree, limit, as_json))
 
 
-async def _threads(
-    settings: "Settings", agent: str | None, owner: str | None, state: str | None, limit: int, as_json: bool
-) -> int:
+async def _threads(settings: "Settings", asked: "Asked", tree: bool, limit: int, as_json: bool) -> int:
     from torpor.cli import screen
     from torpor.cli.desk import opened
 
     async with opened(settings) as there:
-        rows = await there.desk.find(agent=agent, owner=owner, state=state, limit=limit)
+        rows = await (_trees(there.desk, asked, limit) if tree else there.desk.find(limit=limit, **asked))
         found = [await there.desk.get(row.id) for row in rows]
     if as_json:
         print(screen.as_json(found))  # noqa: T201 -- the command's output
@@ -51,19 +58,40 @@ async def _threads(
         console = screen.out()
         room = console.width if console.is_terminal else WIDEST
         console.width = WIDEST  # each thread is one line, whatever looks at it
-        console.print(_table(found, time.time(), room), crop=False)
+        console.print(_table(found, time.time(), room, tree=tree), crop=False)
     else:
         screen.err().print(screen.line("No threads."))
     return 0
 
 
-def _table(found: "list[Found]", now: float, room: int) -> "Table":
+async def _trees(desk: "Desk", asked: "Asked", limit: int) -> "list[ThreadView]":
+    """Roots, each followed by all below it."""
+    rows: list[ThreadView] = []
+    roots: Asked = {**asked, "parent": ""}
+    for root in await desk.find(limit=limit, **roots):
+        below = await desk.find(root=root.id, limit=WHOLE)
+        rows += _below(root, below)
+    return rows
+
+
+def _below(parent: "ThreadView", rows: "list[ThreadView]") -> "list[ThreadView]":
+    """A thread and all below it, children by age."""
+    found = [parent]
+    for row in sorted(rows, key=lambda row: (row.created, row.id)):
+        if row.parent == parent.id:
+            found += _below(row, rows)
+    return found
+
+
+def _table(found: "list[Found]", now: float, room: int, *, tree: bool = False) -> "Table":
     from rich.table import Table
 
     from torpor.cli.screen import line
     from torpor.cli.visible import one_line
 
-    rows = [(one.id, one.agent, one.state, *_waits(one, now)) for one in found]
+    rows = [
+        ("  " * len(one.ancestors) * tree + one.id, one.agent, one.state, *_waits(one, now)) for one in found
+    ]
     wide = [max(len(name), *(len(row[at]) for row in rows)) for at, name in enumerate(COLUMNS)]
     left = room - sum(wide) - GAP * len(wide)
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
