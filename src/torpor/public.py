@@ -103,6 +103,10 @@ class Thread:
         """Let it go on after it was parked or stopped, or look again."""
         await self._threads.nudge(self.id)
 
+    async def compact(self) -> None:
+        """Have its history summed up now, however full its window is; one summary at a time."""
+        await self._threads.compact(self.id)
+
     async def close(self) -> None:
         """End it for good."""
         await self._threads.close(self.id)

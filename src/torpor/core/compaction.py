@@ -5,8 +5,6 @@ continues the history up to there, so that its provider finds most of the reques
 goes on meanwhile, unless its provider has refused a request for its length.
 """
 
-from hashlib import sha256
-
 import msgspec
 
 from torpor.core.calls import ABSORBED, SETTLED, note
@@ -14,10 +12,11 @@ from torpor.core.definition import Definition
 from torpor.core.effects import Post, Spawn
 from torpor.core.head import Compaction, Head
 from torpor.core.items import Cut
-from torpor.core.messages import By, Compacting, Folded, Link, Summary, Text, Uncompacted
+from torpor.core.messages import By, Compacting, Folded, Summary, Text, Uncompacted
 from torpor.core.prompt import Projection
 from torpor.core.request import instant
 from torpor.core.signals import BornSignal, ClosedSignal, Compacted, Due
+from torpor.core.spawning import child_id, lineage
 from torpor.core.step import Step
 
 TRIES = 2
@@ -78,25 +77,32 @@ def make_room(step: Step, shown: Projection) -> None:
     if _fold(step, shown, 3):
         return
     fixed, left = fixed_size(step.definition), _cuts(head, shown)
-    if head.uncompacted == TRIES:
-        stopped = f"{head.uncompacted_why} No more summaries are made by themselves."
-        note(step, Uncompacted("", stopped))
-    elif fixed > 2 * shown.size:
-        note(step, Uncompacted("", f"A summary would not help: {_too_big(step, shown, fixed)}"))
+    if fixed > 2 * shown.size:
+        if not head.uncompacted:
+            note(step, Uncompacted("", f"A summary would not help. {_too_big(step, shown, fixed)}"))
+    elif head.uncompacted == TRIES:
+        note(step, Uncompacted("", f"{head.uncompacted_why} {_too_big(step, shown, fixed)}"))
     elif left:
         begin(step, left[-1])
 
 
-def make_room_at_once(step: Step, shown: Projection) -> str:
+class Stuck(msgspec.Struct, frozen=True):
+    """Nothing can be gained: why. ``aside``: it is what came last that is too big."""
+
+    reason: str
+    aside: bool
+
+
+def make_room_at_once(step: Step, shown: Projection) -> Stuck | None:
     """The provider has refused a request for its length: fold, or wait for a summary of about half of it.
 
-    Gives why nothing can be gained; empty if something can, and the model may be asked again.
+    None: the model may be asked again, then.
     """
     if step.head.compaction is not None:
         _block(step, step.head.compaction)
-        return ""
+        return None
     if _fold(step, shown, 3):
-        return ""
+        return None
     if step.head.measured:
         note(step, Uncompacted("", "The request was still too long with a summary."))
     fixed, cut = fixed_size(step.definition), _half(step.head, shown)
@@ -104,8 +110,9 @@ def make_room_at_once(step: Step, shown: Projection) -> str:
     if cut is not None and worth and step.head.uncompacted < TRIES and step.head.purpose != "compaction":
         begin(step, cut, blocking=True)
     elif not _fold(step, shown, LEAST):
-        return f"The request is too long for the model, and no summary helps: {_too_big(step, shown, fixed)}"
-    return ""
+        told = f"Nothing can be left out of the request. {_too_big(step, shown, fixed)}"
+        return Stuck(told, aside=fixed < _last(step, shown))
+    return None
 
 
 def fixed_size(definition: Definition) -> int:
@@ -138,19 +145,23 @@ def _half(head: Head, shown: Projection) -> Cut | None:
 
 def _too_big(step: Step, shown: Projection, fixed: int) -> str:
     """Which part of a request leaves no room, in words."""
-    cuts = _cuts(step.head, shown)
-    last = shown.size - (cuts[-1].size if cuts else 0)
+    last = _last(step, shown)
     of = f" of {step.definition.window}" if step.definition.window else ""
     if fixed >= last:
-        return f"the agent's instructions and tools alone take about {tokens(fixed)}{of} tokens."
-    return f"what came last takes about {tokens(last)}{of} tokens."
+        return f"The agent's instructions and tools alone take about {tokens(fixed)}{of} tokens."
+    return f"What came last takes about {tokens(last)}{of} tokens."
+
+
+def _last(step: Step, shown: Projection) -> int:
+    """Bytes of what no summary can stand for yet."""
+    cuts = _cuts(step.head, shown)
+    return shown.size - (cuts[-1].size if cuts else 0)
 
 
 def begin(step: Step, cut: Cut, *, blocking: bool = False) -> None:
     """Have all up to a cut summed up by a child."""
-    child = child_of(step.thread, step.head.length)
+    child = child_id(step.thread, "compaction", step.head.length)
     note(step, Compacting(child, cut.position, blocking, cut.calls))
-    lineage = lineage_of(step.thread, step.head, cut.position)
     born = BornSignal(
         child,
         f"{child}/born",
@@ -160,12 +171,12 @@ def begin(step: Step, cut: Cut, *, blocking: bool = False) -> None:
         purpose="compaction",
         parent=step.thread,
         ancestors=(*step.head.ancestors, step.thread),
-        lineage=lineage,
+        lineage=lineage(step.thread, step.head, cut.position),
         toolsets=step.head.toolsets,
         title="Summary",
         parts=(Text(TASK),),
     )
-    step.effects.append(Spawn(f"{child}/spawn", born))
+    step.effects.append(Spawn(born.id, born))
     due = step.now + PATIENCE
     step.timers.append(Due(step.thread, _timer(child), step.now, due=due, call=child, what="compaction"))
 
@@ -173,18 +184,6 @@ def begin(step: Step, cut: Cut, *, blocking: bool = False) -> None:
 def _block(step: Step, begun: Compaction) -> None:
     """The model is not asked before the summary that is being written is there."""
     note(step, Compacting(begun.child, begun.upto, True, begun.calls))
-
-
-def child_of(thread: str, position: int) -> str:
-    """The id of a compaction child: the same however often its slice is tried."""
-    return sha256(f"{thread}/compaction/{position}".encode()).hexdigest()[:20]
-
-
-def lineage_of(thread: str, head: Head, upto: int) -> tuple[Link, ...]:
-    """The histories of a child that continues this one up to a position."""
-    if head.summary:
-        return (Link(thread, upto, head.summary, head.base),)
-    return (*head.lineage, Link(thread, upto))
 
 
 def _timer(child: str) -> str:

@@ -8,7 +8,7 @@ from torpor.core.answer import Asked, Inline, answer, answer_cut, finish_turn, s
 from torpor.core.chunks import Stop
 from torpor.core.errors import Broken, Conflict, Refused, TorporError, Unavailable
 from torpor.core.messages import Result, Text
-from torpor.core.prompt import request
+from torpor.core.prompt import Projection, request
 from torpor.core.request import Attempt, Request
 from torpor.core.turn import Gathering
 from torpor.runtime.roster import CallContext
@@ -89,11 +89,17 @@ async def _stream(slice: Slice, question: Request, attempt: Attempt, gathering: 
 
 def _question(slice: Slice) -> Request:
     outfit = slice.kit.roster.outfit(slice.step.definition)
-    projection = slice.projection = slice.warm.whole()
+    projection = slice.projection = shown(slice)
+    return request(outfit.definition, projection, outfit.fixed)
+
+
+def shown(slice: Slice) -> Projection:
+    """What the model is shown if it is asked now."""
+    projection = slice.warm.whole()
     for message in slice.step.messages:
         projection.add(message)
     projection.show()
-    return request(outfit.definition, projection, outfit.fixed)
+    return projection
 
 
 async def take(slice: Slice, completion: Completion) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from torpor.core.compaction import TRIES
 from torpor.core.effects import Invoke
 from torpor.core.plan import owes_now
 from torpor.core.record import SliceRecord
@@ -83,7 +84,7 @@ def explain(known: Known) -> Explanation:
         *_summary(head),
         *_slices(known),
     )
-    text = _words(row, head, waits, known.now)
+    text = _words(row, head, waits, known.now) + _unsummed(head)
     return Explanation(
         row.thread, row.agent, row.state, head.reason, owes_now(head), known.received, waits, text
     )
@@ -222,6 +223,15 @@ def _words(row: Row, head: Head, waits: Sequence[Waiting], now: float) -> str:
     if not waits:
         return "The thread is idle: nothing is owed and nothing is pending."
     return "The thread waits for " + "; ".join(_phrase(wait, now) for wait in waits) + "."
+
+
+def _unsummed(head: Head) -> str:
+    """What became of summaries of its history, if nothing did."""
+    if not head.uncompacted or head.state == "closed":
+        return ""
+    if head.uncompacted < TRIES:
+        return f" The last try to sum up its history brought nothing: {head.uncompacted_why}"
+    return f" Its history is not summed up by itself any more: {head.uncompacted_why}"
 
 
 def _phrase(wait: Waiting, now: float) -> str:

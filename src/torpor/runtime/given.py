@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from torpor.core.compaction import tokens
 from torpor.core.errors import Refused
 from torpor.core.messages import File, Image, Part, Text, text_of
 from torpor.core.text import clean
@@ -25,6 +26,19 @@ def words(parts: Sequence[Part]) -> tuple[Part, ...]:
     if len(text_of(kept)) > TEXT_LIMIT:
         raise Refused(f"The text has more than {TEXT_LIMIT} characters; send a part of it, or a file.")
     return kept
+
+
+def check_fits(parts: Sequence[Part], window: int) -> None:
+    """Raise ``Refused`` for words that fill more than half of a model's window of so many tokens by themselves.
+
+    That is an estimate, at four characters a token, which most languages exceed; 0: the window is not known.
+    """
+    size = sum(len(part.text) for part in parts if isinstance(part, Text | File))
+    if window and tokens(size) * 2 > window:
+        raise Refused(
+            f"The text has {size} characters, about {tokens(size)} tokens: more than half of the {window} that "
+            "the agent's model takes. Send a part of it, or let a tool read it."
+        )
 
 
 def _part(part: object) -> Part:

@@ -11,7 +11,8 @@ import msgspec
 
 from torpor.core.absorb import absorb
 from torpor.core.codec import SHAPE, encode
-from torpor.core.errors import Conflict, TorporError, Unavailable
+from torpor.core.compaction import begin_asked_for, is_due, make_room, make_room_at_once
+from torpor.core.errors import Conflict, ModelRefused, TorporError, Unavailable
 from torpor.core.messages import Born, Noted, Parked
 from torpor.core.plan import Complete, Exceeded, owes_now, plan
 from torpor.core.record import SliceRecord
@@ -20,7 +21,7 @@ from torpor.core.signals import AnySignal, BornSignal, Nudged, SaidSignal, Stopp
 from torpor.core.step import Step
 from torpor.core.thread import Head
 from torpor.ports import Commit, LiveEvent, OutboxRow, Row, Snapshot, StoredMessage, Version
-from torpor.runtime.completion import ask, take
+from torpor.runtime.completion import ask, shown, take
 from torpor.runtime.gates import gate_of
 from torpor.runtime.hot import Warm, warm_up
 from torpor.runtime.posting import lineage_bytes
@@ -90,6 +91,8 @@ async def _run(slice: Slice) -> Outcome:
     step.definition = definition
     for batch in _batches(slice.snapshot.signals):
         absorb(step, batch)
+    if step.asked_for_summary:
+        begin_asked_for(step, shown(slice))
     planned = plan(step.head, definition.limits)
     signals, more = slice.snapshot.signals, slice.snapshot.more
     if isinstance(planned, Complete) and (more or any(is_urgent(signal) for signal in signals)):
@@ -127,6 +130,8 @@ async def _complete(slice: Slice) -> Outcome:
     gate = await kit.gates.until(gate_of(slice.member.model))
     if gate > step.now:
         return await _gated(slice, gate)
+    if is_due(step.head, step.definition.window):
+        make_room(step, shown(slice))
     slice.mark = step.mark()
     try:
         completion = await ask(slice)
@@ -154,6 +159,8 @@ async def _failed(slice: Slice, error: TorporError) -> Outcome:
     now = await kit.store.now()
     judged = after_failure(error, row.attempt, now, step.definition.limits.tries, kit.ids.jitter())
     slice.record["error"] = str(error)
+    if isinstance(error, ModelRefused) and error.kind == "context":
+        return await _too_long(slice, error)
     if isinstance(error, Unavailable) and error.retry_after:
         slice.held = now + error.retry_after
         await kit.gates.shut(gate_of(slice.member.model), slice.held)
@@ -165,6 +172,18 @@ async def _failed(slice: Slice, error: TorporError) -> Outcome:
     await _postpone(slice, judged, error)
     await _resume(slice)
     return Outcome("failed", again_at=_soonest(judged.at, slice.snapshot.next_due), error=str(error))
+
+
+async def _too_long(slice: Slice, error: ModelRefused) -> Outcome:
+    """The provider refused the request for its length: room is made, or the thread parked."""
+    step, asked = slice.step, slice.projection or shown(slice)
+    slice.projection = None
+    step.back(slice.mark)
+    stuck = make_room_at_once(step, asked)
+    if stuck is None:
+        return await _commit(slice, "")
+    step.add(Noted(step.now, Parked(f"{error} {stuck.reason}", error.kind, stuck.aside), step.trace))
+    return await _commit(slice, "parked")
 
 
 async def _postpone(slice: Slice, judged: Again, error: TorporError) -> None:

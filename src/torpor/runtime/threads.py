@@ -10,7 +10,15 @@ from torpor.core.codec import decode_head, decode_message
 from torpor.core.errors import Refused
 from torpor.core.messages import By, Noted, Part, Queued, Said, text_of
 from torpor.core.record import SliceRecord
-from torpor.core.signals import AnySignal, ClosedSignal, Nudged, SaidSignal, StoppedSignal, is_urgent
+from torpor.core.signals import (
+    AnySignal,
+    ClosedSignal,
+    CompactSignal,
+    Nudged,
+    SaidSignal,
+    StoppedSignal,
+    is_urgent,
+)
 from torpor.core.text import clean
 from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
@@ -19,7 +27,7 @@ from torpor.runtime.equip import keeper
 from torpor.runtime.explain import Explanation, Known, explain
 from torpor.runtime.following import Follower
 from torpor.runtime.forking import Fork, forked
-from torpor.runtime.given import agent_name, idempotency_key, thread_id, title, words
+from torpor.runtime.given import agent_name, check_fits, idempotency_key, thread_id, title, words
 from torpor.runtime.ids import Ids
 from torpor.runtime.replies import Entry, Reply, Search
 from torpor.runtime.roster import Roster
@@ -96,6 +104,7 @@ class Threads:
         """
         key, parts = idempotency_key(key), words(parts) if parts else ()
         member = self.roster.need(agent) if known_only else self.roster.get(agent)
+        check_fits(parts, member.window if member else 0)
         chosen = _tier(tier or (member.tier if member else "realtime"))
         now = await self.store.now()
         row = Row(
@@ -133,6 +142,8 @@ class Threads:
             raise Refused(f"There is no mode {mode!r}. Modes: {', '.join(MODES)}.")
         key, parts = idempotency_key(key), words(parts)
         row = await self._open(thread)
+        member = self.roster.get(row.agent)
+        check_fits(parts, member.window if member else 0)
         now = await self.store.now()
         signal = self._said(row, parts, mode, by, key, now, tier)
         if key:
@@ -201,6 +212,11 @@ class Threads:
     async def nudge(self, thread: str, by: By = By("person")) -> None:
         """Let a parked or stopped thread go on, or make a quiet one look again."""
         await self._command(thread, Nudged, "nudge", by)
+
+    async def compact(self, thread: str, by: By = By("person")) -> None:
+        """Have a thread's history summed up now, however full its window is; one summary at a time."""
+        await self._open(thread)
+        await self._command(thread, CompactSignal, "compact", by)
 
     async def row(self, thread: str) -> Row:
         """A thread's row. ``Refused`` if there is no such thread."""
@@ -303,7 +319,7 @@ class Threads:
     async def _command(
         self,
         thread: str,
-        kind: type[StoppedSignal | ClosedSignal | Nudged],
+        kind: type[StoppedSignal | ClosedSignal | Nudged | CompactSignal],
         word: str,
         by: By,
         *,
