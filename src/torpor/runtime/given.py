@@ -29,15 +29,15 @@ def words(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def check_fits(parts: Sequence[Part], window: int) -> None:
-    """Raise ``Refused`` for words that fill more than half of a model's window of so many tokens by themselves.
+    """Raise ``Refused`` for words that alone fill more than half of a model's window of so many tokens.
 
     That is an estimate, at four characters a token, which most languages exceed; 0: the window is not known.
     """
     size = sum(len(part.text) for part in parts if isinstance(part, Text | File))
     if window and tokens(size) * 2 > window:
         raise Refused(
-            f"The text has {size} characters, about {tokens(size)} tokens: more than half of the {window} that "
-            "the agent's model takes. Send a part of it, or let a tool read it."
+            f"The text has {size} characters, about {tokens(size)} tokens: more than half of the {window} "
+            "that the agent's model takes. Send a part of it, or let a tool read it."
         )
 
 
