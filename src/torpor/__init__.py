@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torpor.agent import Agent
-    from torpor.core.definition import Limits
+    from torpor.core.definition import Events, Limits
     from torpor.core.errors import Broken, Conflict, Refused, TorporError, Unavailable
     from torpor.public import Event, Runtime, Thread
     from torpor.runtime.replies import Reply
@@ -20,6 +20,7 @@ _HOMES = {
     "Broken": "torpor.core.errors",
     "Conflict": "torpor.core.errors",
     "Event": "torpor.public",
+    "Events": "torpor.core.definition",
     "Limits": "torpor.core.definition",
     "RapServer": "torpor.tools.catalog",
     "Receipt": "torpor.runtime.threads",
@@ -38,6 +39,7 @@ __all__ = [
     "Broken",
     "Conflict",
     "Event",
+    "Events",
     "Limits",
     "RapServer",
     "Receipt",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torpor.core.definition import Limits
+from torpor.core.definition import Events, Limits
 from torpor.core.errors import Refused
 from torpor.core.text import clean
 from torpor.core.tiers import TIERS
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from torpor.ports import Model
 
 WAKES = ("all", "each")
+ORPHANS = ("close", "adopt")
+VERIFIED = ("", "signature")
+MAY_BE_NONE = frozenset({"depth", "children", "threads"})
+"""Limits that may be 0: no child threads."""
 
 
 class Agent:
@@ -28,6 +32,8 @@ class Agent:
     ``model`` is ``provider:name`` or an object with the ``Model`` port. ``tools`` mixes functions (decorated
     with ``@tool`` or plain) and ``RapServer(url)``. ``tier``: ``realtime``, ``async`` or ``batch``. ``wake``:
     with several calls in one turn, ask the model again when ``all`` are settled, or at ``each`` result.
+    ``events``: how events become child threads, and which are accepted. ``orphans``: what becomes of the
+    children of a child that closes: ``close`` them too, or ``adopt`` by its own parent.
     ``settings`` are passed to the model (``temperature``, ``max_tokens``, …). ``window``: how many tokens the
     model takes, where the model object does not know (0: not known). Raises ``Refused``.
     """
@@ -44,6 +50,8 @@ class Agent:
         wake: str = "all",
         settings: Mapping[str, Any] | None = None,
         window: int | None = None,
+        events: Events = Events(),
+        orphans: str = "close",
     ) -> None:
         _check_name(name)
         try:
@@ -51,6 +59,8 @@ class Agent:
             _check_choice("tier", tier, tuple(TIERS))
             _check_choice("wake", wake, WAKES)
             _check_limits(limits)
+            _check_events(events)
+            _check_choice("policy for orphans", orphans, ORPHANS)
             self.tools = _tools(tools)
             self.instructions = _instructions(instructions)
             self.settings = _settings(settings)
@@ -62,6 +72,8 @@ class Agent:
         self.tier = tier
         self.limits = limits
         self.wake = wake
+        self.events = events
+        self.orphans = orphans
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
@@ -119,9 +131,26 @@ def _check_limits(limits: object) -> None:
         value = getattr(limits, field)
         whole = field != "seconds"
         kinds = int if whole else int | float
-        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < math.inf:
-            kind = "whole number" if whole else "finite number"
-            raise Refused(f"The limit {field} must be a {kind} above 0, not {_shown(value)}.")
+        none = field in MAY_BE_NONE
+        if not _is_number(value, kinds) or not (0 < value < math.inf or (none and value == 0)):
+            kind = f"{'whole' if whole else 'finite'} number{', 0 or more' if none else ' above 0'}"
+            raise Refused(f"The limit {field} must be a {kind}, not {_shown(value)}.")
+
+
+def _is_number(value: object, kinds: Any) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _check_events(events: object) -> None:
+    if not isinstance(events, Events):
+        raise Refused(f"events must be Events(...), not {_shown(events)}.")
+    if not _is_number(events.window, int | float) or not 0 <= events.window < math.inf:
+        raise Refused(
+            f"The window of events must be a finite number, 0 or more, not {_shown(events.window)}."
+        )
+    if not _is_number(events.most, int) or events.most < 1:
+        raise Refused(f"The most of events must be a whole number above 0, not {_shown(events.most)}.")
+    _check_choice("verification of events", events.verified, VERIFIED)
 
 
 def _tools(given: object) -> "tuple[FunctionTool | RapServer, ...]":

@@ -89,4 +89,6 @@ class Joined:
             tier=agent.tier,
             tools=catalog.tools,
             window=self.window,
+            events=agent.events,
+            orphans=agent.orphans,
         )

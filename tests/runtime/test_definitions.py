@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from torpor import Agent, Limits, RapServer, Refused, Runtime, tool
+from torpor import Agent, Events, Limits, RapServer, Refused, Runtime, tool
 from torpor.models import ScriptedModel, say
 
 MODEL = ScriptedModel([say("Hi.")])
@@ -53,6 +53,12 @@ class Nameless:
         ({"tools": [SERVER, SERVER]}, "http://127.0.0.1:1 is named twice"),
         ({"tools": [anything]}, "tool anything: parameter value needs a type annotation"),
         ({"limits": {"completions": 3}}, "limits must be Limits"),
+        ({"limits": Limits(depth=-1)}, "The limit depth must be a whole number, 0 or more, not -1"),
+        ({"events": 5}, r"events must be Events\(...\), not 5"),
+        ({"events": Events(window=-1)}, "window of events must be a finite number, 0 or more, not -1"),
+        ({"events": Events(most=0)}, "most of events must be a whole number above 0, not 0"),
+        ({"events": Events(verified="token")}, "no verification of events 'token'. Known: , signature"),
+        ({"orphans": "leave"}, "no policy for orphans 'leave'. Known: close, adopt"),
         ({"limits": Limits(completions=0)}, "The limit completions must be a whole number above 0, not 0"),
         ({"limits": Limits(parallel=1.5)}, "parallel must be a whole number above 0, not 1.5"),  # type: ignore[arg-type]
         ({"limits": Limits(tries="3")}, "tries must be a whole number above 0, not '3'"),  # type: ignore[arg-type]
