@@ -46,8 +46,9 @@ _NEWS = {
 
 
 def is_bookkeeping(word: Reported) -> bool:
-    """The end of a temporary child that had nothing to say: no model is shown it."""
-    return word.what == "closed" and word.purpose != "child" and not (word.owes or word.parts)
+    """The end of a child that had nothing more to say: no model is shown it."""
+    silent = word.what == "closed" and word.purpose != "child" and not (word.owes or word.parts)
+    return silent or word.what == "rested"
 
 
 def is_seed(word: Reported) -> bool:

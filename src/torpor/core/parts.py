@@ -80,6 +80,10 @@ class Call(Stored, frozen=True, tag="call", tag_field="k"):
     opaque: str = ""
     approval: bool = False
     """Sent only once a person has approved it."""
+    awaits: tuple[str, ...] = ()
+    """Of a passive wait for certain news: of which calls, subscriptions and threads."""
+    needs: int = 0
+    """Of how many of those there must be news."""
 
 
 TurnPart = Text | Reasoning | Call
@@ -119,6 +123,8 @@ class Link(Stored, frozen=True):
     upto: int
     summary: int = 0
     base: int = 0
+    folded: int = 0
+    """Its long results up to here are shown by their beginning, as it shows them itself by then."""
 
 
 class OpenWait(Stored, frozen=True):

@@ -1,11 +1,14 @@
 """How single messages look to a model: nothing blank, nothing a provider refuses, bounded, never changing."""
 
+from typing import TypeGuard
+
 from torpor.core.messages import (
     By,
     Call,
     File,
     Happened,
     Image,
+    Message,
     Part,
     Reported,
     Result,
@@ -68,12 +71,12 @@ def _more(size: int, handle: str) -> Text:
     )
 
 
-def folded_shown(source: Result | Happened | Reported, handle: str) -> tuple[Part, ...]:
+def folded_shown(source: Message, handle: str) -> tuple[Part, ...]:
     """What is left of a long result once it is folded; nothing for one that stays as it is.
 
     ``handle`` names the message that holds it; the whole text may be kept in a blob besides.
     """
-    if isinstance(source, Reported) and source.what not in FOLDS:
+    if not _is_foldable(source):
         return ()
     images = [part for part in source.parts if isinstance(part, Image)]
     whole = whole_text(source.parts)
@@ -84,6 +87,12 @@ def folded_shown(source: Result | Happened | Reported, handle: str) -> tuple[Par
     kept, size = ("", 0) if isinstance(source, Reported) else (source.handle, source.size)
     more = (_more(size or len(whole), kept or handle),) if len(whole) > PREVIEW or kept else ()
     return (*_clean(tuple(shown)), *more)
+
+
+def _is_foldable(source: Message) -> TypeGuard[Result | Happened | Reported]:
+    if isinstance(source, Reported):
+        return source.what in FOLDS
+    return isinstance(source, Result | Happened)
 
 
 def whole_text(parts: tuple[Part, ...]) -> str:

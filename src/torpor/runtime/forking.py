@@ -25,7 +25,7 @@ class Fork(msgspec.Struct, frozen=True):
     def lineage(self) -> tuple[Link, ...]:
         """What the heir continues. Where there is a summary, nothing before it."""
         head = self.head
-        link = Link(self.source, self.at, head.summary, head.base)
+        link = Link(self.source, self.at, head.summary, head.base, head.folded)
         return (link,) if head.summary else (*head.lineage, link)
 
     @property
