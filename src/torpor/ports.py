@@ -52,6 +52,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     trace: str = ""
     length: int = 0
+    base: int = 0
+    """A summary stands for history up to here: slices do not read it."""
     head: bytes = b""
     """The encoded head; empty before the first slice."""
     shape: int = 1
@@ -90,7 +92,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     now: float
     """The store's clock, the only one that slices compare with."""
     history: tuple[StoredMessage, ...] | None
-    """All messages in order, or None where the caller already knows this version."""
+    """All messages after the row's ``base`` in order, or None where the caller knows this version already."""
     signals: tuple[AnySignal, ...]
     """Due and not absorbed, in order of arrival, at most the asked number."""
     more: bool

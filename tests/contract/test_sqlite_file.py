@@ -13,12 +13,20 @@ from pathlib import Path
 import pytest
 
 from torpor.core.errors import Broken, Refused, Unavailable
+from torpor.ports import Version
 from torpor.stores.sqlite import Database, SqliteStore, database, writer
 from torpor.stores.sqlite.database import path_of
-from torpor.stores.sqlite.schema import migrations
-from torpor.testing.samples import commit_on, fresh, invoke, said, texts, thread_row
+from torpor.stores.sqlite.schema import APPLICATION_ID, migrations
+from torpor.testing.samples import commit_on, fresh, invoke, message, said, texts, thread_row
 
 NOBODY = 65534
+
+OLD_COLUMNS = (
+    *("thread", "agent", "owner", "user_id", "context", "tier", "purpose", "root", "parent", "lineage"),
+    *("state", "owes", "waits", "attempt", "not_before", "created", "updated", "title", "trace", "length"),
+    *("shape", "head"),
+)
+"""Of the table of threads, as all releases have had them."""
 
 
 @pytest.fixture
@@ -114,6 +122,40 @@ async def test_reopening_changes_nothing(file: Path) -> None:
 
 def test_migrations_are_numbered_without_gaps() -> None:
     assert [number for number, _ in migrations()] == list(range(1, len(migrations()) + 1))
+
+
+def made_before(file: Path, release: int) -> None:
+    """A file as an earlier release left it, with one thread of two messages."""
+    connection = sqlite3.connect(file, isolation_level=None)
+    for number, text in migrations():
+        if number <= release:
+            connection.executescript(text)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+    connection.execute(f"PRAGMA user_version = {release:d}")
+    row = thread_row("old", owner="ann", length=2, head=b"\x80")
+    values = {name: getattr(row, name) for name in OLD_COLUMNS}
+    names, marks = ", ".join(values), ", ".join("?" * len(values))
+    connection.execute(
+        f"INSERT INTO threads (counter, commit_id, {names}) VALUES (1, 'c1', {marks})",
+        tuple(values.values()),
+    )
+    for stored in (message(1, "one"), message(2, "two")):
+        body = (stored.position, stored.body)
+        connection.execute("INSERT INTO messages (thread, position, body) VALUES (1, ?, ?)", body)
+    connection.close()
+
+
+@pytest.mark.parametrize("release", [2, 3])
+async def test_a_file_of_an_earlier_release_is_brought_up_to_date(file: Path, release: int) -> None:
+    made_before(file, release)
+    store = SqliteStore(Database.open(file))
+    loaded = await store.load("old")
+    assert loaded.row == thread_row("old", owner="ann", length=2, head=b"\x80", version=Version(1, "c1"))
+    assert texts(loaded.history) == ["one", "two"]
+    await store.commit(commit_on(loaded, "three", row={"base": 1}))
+    assert texts((await store.load("old")).history) == ["two", "three"]
+    assert await store.threads(owner="ann") == [(await store.load("old")).row]
+    await store.close()
 
 
 async def test_a_file_of_a_newer_release_is_refused_and_left_alone(file: Path) -> None:

@@ -168,7 +168,7 @@ class MemoryStore(_MemorySide):
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         rows, now = self._thread(thread), self._now()
         row = rows.row
-        history = None if known == row.version else tuple(_messages(rows.bodies, 0, len(rows.bodies)))
+        history = None if known == row.version else tuple(_messages(rows.bodies, row.base, len(rows.bodies)))
         due: list[AnySignal] = []
         next_due = 0.0
         for signal, _ in rows.inbox.values():

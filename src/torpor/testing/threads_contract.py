@@ -42,6 +42,7 @@ class ThreadsContract(OpensStores):
             trace="00-ab",
             head=b"\x80",
             shape=1,
+            base=7,
         )
         async with opening() as store:
             assert await store.create(row)
@@ -265,29 +266,6 @@ class CommitsContract(OpensStores):
             assert [stored.position for stored in after.history or ()] == [1, 2]
             assert texts(after.history) == ["a", "b"]
             assert await store.records(row.thread) == [record]
-
-    async def test_history_only_grows(self, opening: Opening) -> None:
-        row = thread_row()
-        async with opening() as store:
-            await store.create(row)
-            for place in range(5):
-                await store.commit(commit_on(await store.load(row.thread), f"{place}a", f"{place}b"))
-            whole = await store.load(row.thread)
-            assert whole.row.version.counter == 5
-            assert texts(whole.history) == [f"{place}{part}" for place in range(5) for part in "ab"]
-            assert texts(await store.read(row.thread, after=3, limit=2)) == ["1b", "2a"]
-            assert await store.read(row.thread, after=10) == []
-
-    async def test_history_is_left_out_where_it_is_known(self, opening: Opening) -> None:
-        row = thread_row()
-        async with opening() as store:
-            await store.create(row)
-            first = await store.commit(commit_on(await store.load(row.thread), "a"))
-            assert (await store.load(row.thread, known=first)).history is None
-            second = await store.commit(commit_on(await store.load(row.thread), "b"))
-            assert texts((await store.load(row.thread, known=first)).history) == ["a", "b"]
-            half = Version(second.counter, "another")
-            assert texts((await store.load(row.thread, known=half)).history) == ["a", "b"]
 
     async def test_a_stale_commit_writes_nothing(self, opening: Opening) -> None:
         row = thread_row()

@@ -20,7 +20,7 @@ _OUTBOX = statements(__package__, "sql/outbox.sql")
 
 _ONE, _GLANCE = _THREADS["one"], _THREADS["glance"]
 _STRANDED, _RECORDS = _THREADS["stranded"], _THREADS["records"]
-_WHOLE, _AFTER = _HISTORY["whole"], _HISTORY["after"]
+_SINCE, _AFTER = _HISTORY["since"], _HISTORY["after"]
 _SOME, _DUE, _NEXT_DUE, _OPEN = _INBOX["some"], _INBOX["due"], _INBOX["next_due"], _INBOX["open"]
 _OUTCOME = _INBOX["outcome"]
 _OF_THREAD, _ALL = _OUTBOX["of_thread"], _OUTBOX["all"]
@@ -59,7 +59,7 @@ def load(
     if values is None:
         raise Refused(f"There is no thread {thread!r} in this store.")
     row, number = row_of(values), values[NUMBER]
-    history = None if known == row.version else tuple(_messages(connection, _WHOLE, (number,)))
+    history = None if known == row.version else tuple(_messages(connection, _SINCE, (number, row.base)))
     due, more, signal_due = _inbox(connection, number, now, limit)
     outbox, effect_due = _outbox(connection, number, now)
     return number, Snapshot(

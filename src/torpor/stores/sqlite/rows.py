@@ -31,10 +31,11 @@ def row_of(values: tuple[Any, ...]) -> Row:
         length=values[21],
         shape=values[22],
         head=values[23],
+        base=values[24],
     )
 
 
-NUMBER = 24
+NUMBER = 25
 """Where the thread's inner number stands in those columns."""
 
 
@@ -66,6 +67,7 @@ def columns_of(row: Row) -> tuple[Any, ...]:
         row.length,
         row.shape,
         row.head,
+        row.base,
     )
 
 
@@ -88,6 +90,7 @@ def advance_of(commit: Commit, number: int) -> tuple[Any, ...]:
         row.length,
         row.shape,
         row.head,
+        row.base,
         number,
     )
 

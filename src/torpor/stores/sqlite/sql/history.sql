@@ -1,8 +1,8 @@
 -- name: add
 INSERT INTO messages (thread, position, body) VALUES (?, ?, ?)
 
--- name: whole
-SELECT position, body FROM messages WHERE thread = ? ORDER BY position
+-- name: since
+SELECT position, body FROM messages WHERE thread = ? AND position > ? ORDER BY position
 
 -- name: after
 SELECT position, body FROM messages WHERE thread = ? AND position > ? ORDER BY position LIMIT ?

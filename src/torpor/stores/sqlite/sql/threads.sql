@@ -1,12 +1,12 @@
 -- name: columns
 thread, agent, counter, commit_id, owner, user_id, context, tier, purpose, root, parent, lineage, state,
-owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, number
+owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, base, number
 
 -- name: add
 INSERT INTO threads (
     thread, agent, counter, commit_id, owner, user_id, context, tier, purpose, root, parent, lineage, state,
-    owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, base
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (thread) DO NOTHING
 
 -- name: one
@@ -34,13 +34,13 @@ FROM threads WHERE thread = ?
 -- name: advance
 UPDATE threads SET
     counter = ?, commit_id = ?, context = ?, tier = ?, state = ?, owes = ?, waits = ?, attempt = ?,
-    not_before = ?, updated = ?, title = ?, trace = ?, length = ?, shape = ?, head = ?
+    not_before = ?, updated = ?, title = ?, trace = ?, length = ?, shape = ?, head = ?, base = ?
 WHERE number = ?
 
 -- name: advance_known
 UPDATE threads SET
     counter = ?, commit_id = ?, context = ?, tier = ?, state = ?, owes = ?, waits = ?, attempt = ?,
-    not_before = ?, updated = ?, title = ?, trace = ?, length = ?, shape = ?, head = ?
+    not_before = ?, updated = ?, title = ?, trace = ?, length = ?, shape = ?, head = ?, base = ?
 WHERE number = ? AND counter = ? AND commit_id = ?
 
 -- name: rewrite
