@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from torpor.agent import Agent
-from torpor.core.builtins import BUILTINS
+from torpor.core.builtins import BUILTINS, offered
 from torpor.core.definition import Definition, ToolSpec
 from torpor.core.errors import Refused
 from torpor.models import resolve
@@ -17,8 +17,8 @@ from torpor.tools.schema import compile_schema
 KNOWN = 64
 """Definitions that an agent keeps, of as many different sets of manifests; the longest unused make room."""
 
-DECIDED_HERE = tuple(
-    ToolSpec(
+DECIDED_HERE = {
+    shown.name: ToolSpec(
         shown.name,
         shown.description,
         shown.schema,
@@ -27,7 +27,7 @@ DECIDED_HERE = tuple(
         builtin=True,
     )
     for shown in BUILTINS
-)
+}
 
 
 class Joined:
@@ -74,7 +74,8 @@ class Joined:
 
     def _assembled(self, manifests: Mapping[str, bytes]) -> Catalog:
         bodies = [(self.rap[url], body) for url, body in manifests.items()]
-        here = (*DECIDED_HERE, self._reader.spec)
+        decided = [DECIDED_HERE[shown.name] for shown in offered(self.agent.limits)]
+        here = (*decided, self._reader.spec)
         return assemble([one.spec for one in self._own], here, bodies)
 
     def _defined(self, catalog: Catalog) -> Definition:

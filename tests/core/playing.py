@@ -122,7 +122,8 @@ class Played:
         return Finished(THREAD, self._id(f"{call}/result"), self.coming, by, call=call, parts=parts, **fields)
 
     def event(self, call: str, text: str = "news", **fields: Any) -> HappenedSignal:
-        """An event of a subscription."""
+        """An event of a subscription, for the thread itself unless said otherwise."""
+        fields = {"associative": True, **fields}
         return HappenedSignal(
             THREAD, self._id("event"), self.coming, call=call, parts=(Text(text),), **fields
         )
@@ -193,6 +194,15 @@ class Played:
             finish_turn(step)
         self._commit(step, projection)
         return [call for call in step.opened if call.startswith(asked.token)] or self._ids(asked.token)
+
+    def decide(self, act: Callable[[Step, Projection], Kind]) -> Kind:
+        """A slice in which only this is decided, from what the model would be shown. Requests begin anew."""
+        step, shown = self._step(), self.projection.fork()
+        shown.show()
+        decided = act(step, shown)
+        self._commit(step)
+        self.requests.clear()
+        return decided
 
     def park(self, *signals: AnySignal, aside: bool = False, reason: str = "limit") -> Step:
         """A slice whose completion failed for good."""

@@ -18,10 +18,11 @@ from torpor.core.messages import (
     Text,
     Turn,
 )
+from torpor.core.news import GIVEN_UP_KEPT
 from torpor.core.record import WaitSettled
 from torpor.core.request import InputItem, NoticeItem, TurnItem
 from torpor.core.signals import AnySignal
-from torpor.core.thread import GIVEN_UP_KEPT, fold
+from torpor.core.thread import fold
 
 GO_ON = "[Nothing new has come. Go on.]"
 ASIDE = "[Something that came here was set aside after a failure and is not shown.]"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from torpor.core.builtins import wall_time
+from torpor.core.wall_time import wall_time
 
 TWICE = " comes twice in {}; this is the earlier.)"
 NEVER = " does not exist in {}; this is the first instant after the gap.)"

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from torpor.cli.visible import one_line
 from torpor.core.messages import (
+    Addressed,
     Adopted,
     Answered,
     Born,
@@ -41,6 +42,7 @@ _WORDS = {
     "parked": "{who} was set aside",
     "stopped": "{who} was stopped",
     "closed": "{who} is closed",
+    "rested": "{who} has come to an end, as it has said all",
     "adopted": "{who} has lost its parent and belongs here now",
     "born": "begun by {thread}",
     "told": "message of its parent {thread}",
@@ -63,7 +65,7 @@ def fact(note: Note, thread: str, names: Names) -> str:
     match note:
         case Born():
             return f"began as {note.agent}{_origin(note)}"
-        case Spawned() | Adopted() | Forked() | Informed() | Titled():
+        case Spawned() | Adopted() | Forked() | Informed() | Addressed() | Titled():
             return _of_family(note, names)
         case Requested() | Answered():
             return _of_people(note, names)
@@ -110,7 +112,7 @@ def _origin(born: Born) -> str:
     return "".join(pieces)
 
 
-def _of_family(note: Spawned | Adopted | Forked | Informed | Titled, names: Names) -> str:
+def _of_family(note: Spawned | Adopted | Forked | Informed | Addressed | Titled, names: Names) -> str:
     match note:
         case Spawned(purpose="child"):
             title = f': "{one_line(note.title)}"' if note.title else ""
@@ -125,6 +127,8 @@ def _of_family(note: Spawned | Adopted | Forked | Informed | Titled, names: Name
             return f"{note.heir} continues this history from {note.at} on"
         case Informed():
             return f"its parent was told: {note.what}"
+        case Addressed():
+            return f"{note.child} was sent a message and goes on"
         case Titled():
             return f'is about "{one_line(note.title)}"'
 

@@ -6,12 +6,21 @@ Nothing is held back in the inbox. What must wait for a pending call is recorded
 
 from collections.abc import Iterable
 
-from torpor.core.builtins import slept, woken
-from torpor.core.calls import ABSORBED, SETTLED, detach_active, give_up_all, in_order, note, release, watch
+from torpor.core.calls import (
+    ABSORBED,
+    SETTLED,
+    detach_active,
+    give_up_all,
+    note,
+    release,
+    wake,
+    wake_if_free,
+    watch,
+)
 from torpor.core.compaction import asked_for, compacted, overdue
 from torpor.core.effects import Cancel, Check
 from torpor.core.events import hand_out, happened
-from torpor.core.family import born, close, reported, stopped, told, undelivered
+from torpor.core.family import WITH_PARENT, close, is_parent, rest, stop_below, stopped
 from torpor.core.messages import By, Forked, Late, Part, Queued, Result, Resumed, Said, Stopped
 from torpor.core.signals import (
     AnsweredSignal,
@@ -31,9 +40,11 @@ from torpor.core.signals import (
     StoppedSignal,
     Told,
 )
+from torpor.core.sleeps import slept
 from torpor.core.step import Step
 from torpor.core.thread import GIVES_UP, OpenCall, Subscription
 from torpor.core.waits import answered, expired, requested
+from torpor.core.words import born, reported, told, undelivered
 
 _RANKS: dict[type[object], int] = {
     BornSignal: 0,
@@ -66,8 +77,8 @@ def absorb(step: Step, signals: Iterable[AnySignal]) -> None:
         detach_active(step, "each")
     release(step)
     hand_out(step)
-    if step.woken_by and not step.head.active:
-        wake(step, step.woken_by)
+    wake_if_free(step)
+    rest(step)
 
 
 def _ordered(signals: Iterable[AnySignal]) -> list[AnySignal]:
@@ -130,8 +141,8 @@ def _kin(step: Step, signal: BornSignal | ReportedSignal | Told | ForkedSignal) 
 
 
 def _refused(step: Step, signal: AnySignal) -> str:
-    """Nothing is added to a closed thread; who reports to it is told so."""
-    if isinstance(signal, ReportedSignal | BornSignal):
+    """Nothing is added to a closed thread; who speaks to it is told so."""
+    if isinstance(signal, ReportedSignal | Told):
         undelivered(step, signal)
     return "closed"
 
@@ -191,7 +202,7 @@ def _said(step: Step, signal: SaidSignal) -> str:
 
 def say(step: Step, parts: tuple[Part, ...], signal: str, by: By, mode: str, sent_at: float = 0.0) -> None:
     """Add a person's words to the history; they end passive waits."""
-    wake(step, "a person's words")
+    wake(step, "a person's words", every=True)
     step.add(Said(step.moment, parts, signal, by, mode, sent_at, step.trace))
 
 
@@ -199,12 +210,6 @@ def say_queued(step: Step) -> None:
     """Say all text that waited for the end of the exchange."""
     for text in step.head.queued:
         say(step, text.parts, text.signal, text.by, "queue", text.at)
-
-
-def wake(step: Step, by: str) -> None:
-    """Settle the sleeps that news has ended; nothing else may be pending."""
-    for id, call in in_order(step.head.pending):
-        step.settle_here(id, "woken", woken(call, step.moment, by), is_error=False)
 
 
 def _due(step: Step, signal: Due) -> str:
@@ -229,7 +234,7 @@ def _due(step: Step, signal: Due) -> str:
         return ABSORBED
     step.settle_here(signal.call, "slept", slept(call, signal.due), is_error=False)
     detach_active(step, "sleep")
-    step.woken_by = "the end of another sleep"
+    step.woken_by, step.wakes_all = "the end of another sleep", True
     return ABSORBED
 
 
@@ -246,18 +251,19 @@ def _checked(step: Step, signal: Due) -> str:
 
 def _overdue(step: Step, signal: Due) -> str:
     """Withheld news has waited long enough, unless the model has seen it by now."""
-    if step.head.answered >= signal.position or not step.head.active:
+    if step.head.answered >= signal.position or not step.head.withholds:
         return SETTLED
     detach_active(step, "news")
-    step.woken_by = "news that could not wait"
+    step.woken_by, step.wakes_all = "news that could not wait", True
     return ABSORBED
 
 
 def _stopped(step: Step, signal: StoppedSignal) -> str:
     if step.head.state == "stopped":
+        stop_below(step, signal)
         return "stopped already"
     give_up_all(step, "stopped", "Stopped: a person stopped the thread.", spared=step.arrived)
-    note(step, Stopped())
+    note(step, Stopped(WITH_PARENT if is_parent(step, signal.by) else ""))
     stopped(step, signal)
     return ABSORBED
 

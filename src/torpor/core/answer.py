@@ -9,17 +9,21 @@ from typing import Any
 
 import msgspec
 
-from torpor.core import compaction
-from torpor.core.absorb import say_queued, wake
-from torpor.core.builtins import Decision, Unsubscribe, Wait, arm, decide, unsubscribe
-from torpor.core.calls import send
+from torpor.core import compaction, consent
+from torpor.core.absorb import say_queued
+from torpor.core.builtins import decide
+from torpor.core.calls import send, wake
 from torpor.core.chunks import Stop
+from torpor.core.decisions import Act, Decision, Wait
 from torpor.core.definition import ToolSpec
-from torpor.core.messages import Call, Result, Text, Turn, TurnPart
+from torpor.core.family import close, rest
+from torpor.core.messages import By, Call, Result, Text, Turn, TurnPart
 from torpor.core.request import INJECTED
+from torpor.core.sleeps import arm
 from torpor.core.step import Step
 from torpor.core.text import clean
 from torpor.core.turn import RawCall, RawPart, arguments_of
+from torpor.core.waits import ask
 
 VIOLATIONS_SHOWN = 5
 VIOLATION_SHOWN = 500
@@ -71,7 +75,13 @@ class Send(msgspec.Struct, frozen=True, eq=False):
     held: bool = False
 
 
-Fate = Refuse | Decide | Run | Send
+class Ask(msgspec.Struct, frozen=True, eq=False):
+    """Keep it back until a person has approved it."""
+
+    spec: ToolSpec
+
+
+Fate = Refuse | Decide | Run | Send | Ask
 
 
 class Inline(msgspec.Struct, frozen=True, eq=False):
@@ -114,6 +124,8 @@ def _carry_out(step: Step, call: Call, fate: Fate) -> Inline | None:
             return Inline(call.id, fate.spec, fate.arguments)
         case Send(held=False):
             send(step, call.id, call, step.now)
+        case Ask():
+            ask(step, call, fate.spec)
         case _:
             pass
     return None
@@ -123,8 +135,8 @@ def _decided(step: Step, call: str, decision: Decision) -> None:
     if isinstance(decision, Wait):
         arm(step, call, decision)
         return
-    told = unsubscribe(step, decision.call) if isinstance(decision, Unsubscribe) else decision
-    step.settle_here(call, "decided", told.text, is_error=told.is_error)
+    settled = decision.do(step, call, decision.arguments) if isinstance(decision, Act) else decision
+    step.settle_here(call, "decided", settled.text, is_error=settled.is_error)
 
 
 def answer_cut(step: Step, raw: Sequence[RawPart], asked: Asked) -> None:
@@ -141,12 +153,17 @@ def answer_cut(step: Step, raw: Sequence[RawPart], asked: Asked) -> None:
 
 def finish_turn(step: Step) -> None:
     """Once every fate is carried out: news that the turn had not seen ends its sleeps at once, and text that
-    waited for the end of the exchange is said if this is it.
+    waited for the end of the exchange is said if this is it. A thread that its model closes is closed, and a
+    child that has come to an end says so.
     """
+    if step.closing is not None:
+        close(step, By("model", step.thread), step.closing)
+        return
     if step.woken_by and not step.head.active:
-        wake(step, step.woken_by)
+        wake(step, step.woken_by, every=True)
     if step.head.queued and not step.head.busy:
         say_queued(step)
+    rest(step)
 
 
 def settle_inline(step: Step, result: Result) -> None:
@@ -163,7 +180,7 @@ def _assigned(step: Step, raw: Sequence[RawPart], token: str) -> tuple[tuple[Tur
         if not isinstance(part, RawCall):
             parts.append(part)
             continue
-        fate = _fate(step, part, sent)
+        fate = _fate(step, part, sent, fates)
         sent += isinstance(fate, Send)
         parts.append(_call(part, token, len(fates), fate))
         fates.append(fate)
@@ -171,23 +188,27 @@ def _assigned(step: Step, raw: Sequence[RawPart], token: str) -> tuple[tuple[Tur
 
 
 def _call(raw: RawCall, token: str, index: int, fate: Fate | None = None) -> Call:
-    spec = fate.spec if isinstance(fate, Send | Run) else None
+    spec = fate.spec if isinstance(fate, Send | Run | Ask) else None
+    wait = fate.decision if isinstance(fate, Decide) and isinstance(fate.decision, Wait) else None
     return Call(
         id=f"{token}{index}",
         name=raw.name,
         arguments=raw.text if raw.text.strip() else "{}",
         provider_id=raw.provider_id,
         index=index,
-        invalid=not isinstance(fate, Decide | Run | Send) and arguments_of(raw.text) is None,
+        invalid=not isinstance(fate, Decide | Run | Send | Ask) and arguments_of(raw.text) is None,
         server=spec.server if spec else "",
         repeat=spec.repeat if spec else "",
-        passive=isinstance(fate, Decide) and fate.waits,
-        held=isinstance(fate, Send) and fate.held,
+        passive=wait is not None,
+        held=isinstance(fate, Ask) or (isinstance(fate, Send) and fate.held),
+        approval=isinstance(fate, Ask),
         opaque=raw.opaque,
+        awaits=wait.awaits if wait else (),
+        needs=wait.needs if wait else 0,
     )
 
 
-def _fate(step: Step, call: RawCall, sent: int) -> Fate:
+def _fate(step: Step, call: RawCall, sent: int, before: Sequence[Fate]) -> Fate:
     spec = step.definition.tools.get(call.name)
     if compaction.refuses(step.head, call.name):
         return Refuse("compaction", compaction.REFUSED)
@@ -205,10 +226,18 @@ def _fate(step: Step, call: RawCall, sent: int) -> Fate:
         told = "; ".join(violation[:VIOLATION_SHOWN] for violation in violations[:VIOLATIONS_SHOWN])
         return Refuse("invalid_arguments", f"the arguments of {call.name} do not fit its schema: {told}")
     if spec.builtin:
-        return Decide(decide(step.now, call.name, arguments))
+        return Decide(decide(step, call.name, arguments, _spoken_to(before)))
+    if consent.is_needed(step.definition.approvals, spec):
+        return Ask(spec)
     if spec.inline:
         return Run(spec, arguments)
     return Send(spec, held=sent >= step.definition.limits.parallel)
+
+
+def _spoken_to(fates: Sequence[Fate]) -> set[str]:
+    """Children that earlier calls of the turn send messages."""
+    acts = [fate.decision for fate in fates if isinstance(fate, Decide) and isinstance(fate.decision, Act)]
+    return {str(act.arguments["thread_id"]) for act in acts if "message" in act.arguments}
 
 
 def _known(step: Step) -> str:

@@ -1,9 +1,11 @@
 """What becomes of open calls: sent out, detached, woken, given up."""
 
+from torpor.core import consent
 from torpor.core.checks import check_id, next_check
 from torpor.core.effects import Invoke
 from torpor.core.messages import Call, Detached, Note, Noted, Sent
-from torpor.core.signals import Due
+from torpor.core.signals import AnySignal, Due
+from torpor.core.sleeps import woken
 from torpor.core.step import Step
 from torpor.core.thread import OpenCall
 
@@ -35,6 +37,7 @@ def send(step: Step, id: str, call: Call | OpenCall, opened: float) -> None:
             call.repeat,
             at=step.now,
             trace=step.trace,
+            digest=call.digest if isinstance(call, OpenCall) else "",
         )
     )
     watch(step, id, opened, call.server)
@@ -63,8 +66,10 @@ def release(step: Step) -> None:
             places[call.turn] = places.get(call.turn, 0) + 1
     released: list[tuple[str, OpenCall]] = []
     for id, call in calls:
+        if not call.held or call.approval or _is_stale(step, id, call):
+            continue
         taken = places.get(call.turn, 0)
-        if call.held and not call.approval and taken < step.definition.limits.parallel:
+        if taken < step.definition.limits.parallel:
             places[call.turn] = taken + 1
             released.append((id, call))
     if released:
@@ -73,11 +78,41 @@ def release(step: Step) -> None:
         send(step, id, call, call.at)
 
 
+def _is_stale(step: Step, id: str, call: OpenCall) -> bool:
+    """Settle a held call that is no longer what was approved, or that needs approval by now."""
+    why = consent.objection(step.definition, call.name, call.arguments, call.digest)
+    if why:
+        step.settle_here(id, "stale", consent.told(call.name, why))
+        step.woken_by = f"the end of {call.name}"
+    return bool(why)
+
+
+def insist(step: Step, signal: AnySignal) -> None:
+    """News with a deadline of its own stops waiting for pending calls when that passes."""
+    if signal.start_by and step.head.withholds:
+        id, at = f"{signal.id}/due", step.head.length
+        step.timers.append(Due(step.thread, id, step.now, due=signal.start_by, what="withheld", position=at))
+
+
 def detach_active(step: Step, why: str) -> None:
     """Let pending calls go on without holding the thread back."""
     active = tuple(id for id, call in in_order(step.head.pending) if not call.passive)
     if active:
         note(step, Detached(active, why))
+
+
+def wake(step: Step, by: str, *, every: bool = False) -> None:
+    """Settle the sleeps that news has ended, and the waits whose news is there, or all (``every``)."""
+    for id, call in in_order(step.head.pending):
+        if call.passive and (every or not call.needs):
+            step.settle_here(id, "woken", woken(call, step.moment, by), is_error=False)
+
+
+def wake_if_free(step: Step) -> None:
+    """News ends passive waits, unless work in progress holds it back."""
+    over = any(call.is_over for call in step.head.pending.values())
+    if (step.woken_by or over) and not step.head.active:
+        wake(step, step.woken_by, every=step.wakes_all)
 
 
 def give_up_all(step: Step, cause: str, text: str, spared: frozenset[str] = frozenset()) -> None:

@@ -2,6 +2,9 @@
 
 from torpor.core.parts import By, Call, Link, OpenWait, Part, Stored
 
+WAIT_FOR = "wait_for"
+"""The built-in that waits for certain news."""
+
 
 class OpenCall(Stored, frozen=True):
     """What the head keeps of a call that may still get a result."""
@@ -27,6 +30,17 @@ class OpenCall(Stored, frozen=True):
     """Not sent before a person has approved it."""
     digest: str = ""
     """What a person has approved."""
+    asked: dict[str, int] = {}
+    """How often people were asked something for it, by the kind of the wait."""
+    awaits: tuple[str, ...] = ()
+    """Of a passive wait for certain news: of what none has come yet."""
+    needs: int = 0
+    """Of how many of those there must still be news; other news does not end it before."""
+
+    @property
+    def is_over(self) -> bool:
+        """It waited for certain news, and that has come."""
+        return self.name == WAIT_FOR and self.passive and not self.needs
 
 
 class Subscription(Stored, frozen=True):
@@ -72,6 +86,8 @@ class Gathered(Stored, frozen=True):
     positions: tuple[int, ...]
     since: float
     """When the first of them came."""
+    first: int = 0
+    """The position of that first one, which may have been given away meanwhile."""
 
 
 class Compaction(Stored, frozen=True):
@@ -141,6 +157,8 @@ class Head(Stored, frozen=True):
     title: str = ""
     heard: bool = True
     """It has reported since its parent last spoke to it: nobody waits for its words."""
+    rested: bool = False
+    """Its parent knows that it has come to an end since it last spoke to it."""
     children: dict[str, Child] = {}
     heirs: dict[str, int] = {}
     """Forks that continue this history, each from a position on."""
@@ -177,6 +195,11 @@ class Head(Stored, frozen=True):
     def active(self) -> bool:
         """A pending call is work in progress, not only a sleep."""
         return bool(self.pending) and any(not call.passive for call in self.pending.values())
+
+    @property
+    def withholds(self) -> bool:
+        """News waits for something: for work in progress, or for other news."""
+        return bool(self.pending) and any(not call.passive or call.needs for call in self.pending.values())
 
     @property
     def busy(self) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 
 from torpor.core.head import Child, Compaction, Gathered, Head, OpenCall
 from torpor.core.notes import (
+    Addressed,
     Adopted,
     Answered,
     Born,
@@ -34,13 +35,15 @@ def lived(head: Head, at: float, note: Note) -> Head:
         case Equipped():
             return _change(head, toolsets={**head.toolsets, note.server: note.manifest})
         case Requested():
-            return _change(head, waits={**head.waits, note.wait.id: note.wait})
+            return _requested(head, note.wait)
         case Answered():
             return _answered(head, note)
         case Spawned():
             return _spawned(head, at, note)
         case Informed():
-            return _change(head, heard=True)
+            return _change(head, heard=True, rested=head.rested or note.what != "report")
+        case Addressed():
+            return _change(head, children=in_state(head.children, note.child, "open"))
         case Adopted():
             return _change(head, parent=note.parent, ancestors=note.ancestors)
         case Forked():
@@ -82,10 +85,27 @@ def _born(head: Head, note: Born) -> Head:
     )
 
 
+def _requested(head: Head, wait: OpenWait) -> Head:
+    return _change(
+        head,
+        waits={**head.waits, wait.id: wait},
+        pending=_asked(head.pending, wait),
+        detached=_asked(head.detached, wait),
+    )
+
+
+def _asked(calls: dict[str, OpenCall], wait: OpenWait) -> dict[str, OpenCall]:
+    call = calls.get(wait.call)
+    if call is None:
+        return calls
+    asked = {**call.asked, wait.kind: call.asked.get(wait.kind, 0) + 1}
+    return {**calls, wait.call: _change(call, asked=asked)}
+
+
 def _answered(head: Head, note: Answered) -> Head:
     wait = head.waits.get(note.wait)
     head = _change(head, waits={id: open_ for id, open_ in head.waits.items() if id != note.wait})
-    if wait is None or note.outcome != "approved":
+    if wait is None or wait.kind != "approval" or note.value != "approve" or note.outcome == "stale":
         return head
     return _change(
         head,
@@ -115,4 +135,10 @@ def _given(gathered: dict[str, Gathered], note: Spawned) -> dict[str, Gathered]:
         return gathered
     left = tuple(position for position in held.positions if position not in note.events)
     others = {call: events for call, events in gathered.items() if call != note.source}
-    return {**others, note.source: Gathered(left, held.since)} if left else others
+    return {**others, note.source: _change(held, positions=left)} if left else others
+
+
+def in_state(children: dict[str, Child], id: str, state: str) -> dict[str, Child]:
+    """Children, one of them in another state than before."""
+    child = children.get(id)
+    return children if child is None else {**children, id: _change(child, state=state)}

@@ -5,6 +5,7 @@ bytes.
 """
 
 from torpor.core.notes import (
+    Addressed,
     Adopted,
     Answered,
     Born,
@@ -46,6 +47,7 @@ from torpor.core.parts import (
 )
 
 __all__ = [
+    "Addressed",
     "Adopted",
     "Answered",
     "Born",
@@ -186,8 +188,8 @@ class Reported(Stored, frozen=True, tag="reported", tag_field="k"):
     """Who says it."""
     what: str
     """From a child: ``report``, ``ended`` (its exchange ended without a report; these are its last words),
-    ``parked``, ``stopped``, ``closed``, ``adopted``. From a parent: ``born``, ``told``. From the runtime:
-    ``undelivered`` (what this thread said to ``thread`` did not arrive)."""
+    ``rested`` (it ended after a report), ``parked``, ``stopped``, ``closed``, ``adopted``. From a parent:
+    ``born``, ``told``. From the runtime: ``undelivered`` (what this thread said to it did not arrive)."""
     call: str
     """The call that made the child, as its parent knows it."""
     name: str

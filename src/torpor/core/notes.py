@@ -118,6 +118,12 @@ class Informed(Stored, frozen=True, tag="informed", tag_field="n"):
     what: str
 
 
+class Addressed(Stored, frozen=True, tag="addressed", tag_field="n"):
+    """A child was sent a message: it goes on."""
+
+    child: str
+
+
 class Adopted(Stored, frozen=True, tag="adopted", tag_field="n"):
     """Its parent closed, and it belongs to another one now, or to nobody (empty)."""
 
@@ -195,6 +201,7 @@ Note = (
     | Sent
     | Spawned
     | Informed
+    | Addressed
     | Adopted
     | Forked
     | Titled

@@ -109,7 +109,7 @@ class ReportedSignal(Signal, frozen=True, tag="reported"):
 
     child: str = ""
     what: str = "report"
-    """``report``, ``ended``, ``parked``, ``stopped``, ``closed`` or ``adopted``."""
+    """``report``, ``ended``, ``rested``, ``parked``, ``stopped``, ``closed`` or ``adopted``."""
     call: str = ""
     name: str = ""
     purpose: str = "child"
@@ -117,6 +117,8 @@ class ReportedSignal(Signal, frozen=True, tag="reported"):
     quota: int = 0
     """Of a child that is handed over: how many threads may live below it."""
     title: str = ""
+    owes: bool = True
+    """The parent's model is asked: somebody may wait for this."""
 
 
 class Told(Signal, frozen=True, tag="told"):

@@ -4,49 +4,68 @@ from hashlib import sha256
 
 from torpor.core.calls import note
 from torpor.core.effects import Spawn
+from torpor.core.head import Head
 from torpor.core.messages import By, Link, Part, Spawned
 from torpor.core.signals import BornSignal
 from torpor.core.step import Step
+
+SPAWN = "spawn_thread"
+"""The tool by which models make children."""
 
 ID = 20
 """Characters of a thread's id."""
 
 
 def child_id(*seeds: object) -> str:
-    """The id of a child, from the call that made it or from its parent, its purpose and a position."""
+    """The id of a child, from the call that made it, or from its parent, its purpose and a position."""
     return sha256("/".join(map(str, seeds)).encode()).hexdigest()[:ID]
 
 
-def lineage(step: Step, upto: int) -> tuple[Link, ...]:
-    """What a child continues that sees this thread's history up to a position."""
-    head = step.head
+def lineage(thread: str, head: Head, upto: int) -> tuple[Link, ...]:
+    """The histories of a child that sees this thread's up to a position."""
     if head.summary:
-        return (Link(step.thread, upto, head.summary, head.base),)
-    return (*head.lineage, Link(step.thread, upto))
+        return (Link(thread, upto, head.summary, head.base, head.folded),)
+    return (*head.lineage, Link(thread, upto, folded=head.folded))
+
+
+def allowance(step: Step) -> int:
+    """How many more threads may live below this one."""
+    head = step.head
+    return (head.quota if head.parent else step.definition.limits.threads) - head.used
+
+
+def share(step: Step, part: int) -> int:
+    """How many threads may live below the next child: a part of what is left.
+
+    A root keeps enough for all the children that it may have itself, or for many.
+    """
+    left, limits = allowance(step) - 1, step.definition.limits
+    if step.head.parent:
+        return left // part
+    return min(left // part, max(0, left - min(limits.children, limits.threads // 4)))
 
 
 def spawn(
     step: Step,
     child: str,
     *,
-    purpose: str = "child",
-    call: str = "",
-    name: str = "",
+    call: str,
+    name: str,
     arguments: str = "{}",
+    purpose: str = "child",
     parts: tuple[Part, ...] = (),
     lineage: tuple[Link, ...] = (),
     quota: int = 0,
     title: str = "",
     events: tuple[int, ...] = (),
 ) -> None:
-    """Decide that a child is born. For compaction, the caller notes it by itself: such a child counts nowhere.
+    """Decide that a child is born.
 
-    ``call`` is the spawn call or, for events, the subscription's. ``events`` are positions of this thread's.
+    ``call`` is the spawn call or, for events, the subscription's. ``events``: their positions in this thread.
     """
     head = step.head
-    if purpose != "compaction":
-        source = call if purpose == "event" else ""
-        note(step, Spawned(child, call, purpose, title, quota, events, source))
+    source = call if purpose == "event" else ""
+    note(step, Spawned(child, call, purpose, title, quota, events, source))
     born = BornSignal(
         child,
         f"{child}/born",

@@ -29,6 +29,7 @@ class Step:
         "arrived",
         "asked_for_summary",
         "cancelled",
+        "closing",
         "definition",
         "effects",
         "head",
@@ -41,6 +42,7 @@ class Step:
         "thread",
         "timers",
         "trace",
+        "wakes_all",
         "woken_by",
     )
 
@@ -63,8 +65,12 @@ class Step:
         """Calls whose own result is among the signals being absorbed."""
         self.asked_for_summary = False
         """A person wants the history summed up."""
+        self.closing: str | None = None
+        """What the thread says last: its model closes it at the end of the slice."""
         self.woken_by = ""
         """In words, the news that ends passive waits; empty: none came."""
+        self.wakes_all = False
+        """It ends those too that wait for other news."""
 
     def mark(self) -> Mark:
         """This place in the step."""
@@ -74,6 +80,7 @@ class Step:
     def back(self, mark: Mark) -> None:
         """Forget all that was decided since a mark."""
         self.head, self.now, self.timers = mark.head, mark.now, list(mark.timers)
+        self.closing = None
         for grown, count in zip(self._grown(), mark.counts, strict=True):
             del grown[count:]
 
@@ -98,7 +105,7 @@ class Step:
 
     def _record(self, result: Result, call: OpenCall) -> None:
         for wait in self.waits_of(result.call):
-            self.answered(wait, "settled")
+            self.answered(wait, result.cause or "settled")
         kind = "sleep" if call.passive else "call"
         outcome = result.cause or ("error" if result.is_error else "result")
         self.settled.append(WaitSettled(result.call, kind, call.at, self.now, outcome))

@@ -4,11 +4,10 @@ The head is never anything but this fold: ``fold(messages)`` equals what is stor
 """
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 import msgspec
 
-from torpor.core.head import Exchange, Gathered, Head, OpenCall, QueuedText, Subscription
+from torpor.core.head import Exchange, Head, OpenCall, QueuedText, Subscription
 from torpor.core.lives import lived
 from torpor.core.messages import (
     Call,
@@ -31,6 +30,7 @@ from torpor.core.messages import (
     Unsubscribed,
     Usage,
 )
+from torpor.core.news import GIVES_UP, LEAVES_OPEN, dropped, happened, owing, reported, settled
 from torpor.core.parts import OpenWait
 
 __all__ = [
@@ -47,24 +47,8 @@ __all__ = [
     "shortened",
 ]
 
-T = TypeVar("T")
-
 ARGUMENTS_KEPT = 2_000
 """Characters of a call's arguments that the head keeps, for showing it with later news."""
-
-GIVEN_UP_KEPT = 64
-"""Calls that the runtime settled and that may still get their one real result."""
-
-NAP = 60.0
-"""Seconds: a sleep that ends by itself in less does not begin an exchange, so that limits hold for it too."""
-
-LEAVES_OPEN = frozenset({"unknown", "undelivered", "dead", "timeout"})
-"""Causes for which the runtime settles a call whose real result, if it comes, is shown as news."""
-
-GIVES_UP = frozenset({"interrupted", "stopped"})
-"""Causes for which a person gave a call up: its real result is kept and not shown."""
-
-_TOO_SOON = LEAVES_OPEN | GIVES_UP
 
 
 def fold(messages: Iterable[Message]) -> Head:
@@ -80,26 +64,19 @@ def evolve(head: Head, message: Message) -> Head:
     position = head.length + 1
     match message:
         case Said():
-            return _owing(head, position, message.at, queued=_without(head.queued, message.signal))
+            return owing(head, position, message.at, queued=_without(head.queued, message.signal))
         case Turn():
             return _turned(head, position, message)
         case Result():
-            return _settled(head, position, message)
-        case Happened(threaded=True):
-            return _gathered(head, position, message)
+            return settled(head, position, message)
         case Happened():
-            return _owing(head, position, message.at, **_told(head, message))
+            return happened(head, position, message)
         case Reported():
-            return _reported(head, position, message)
+            return reported(head, position, message)
         case Summary():
             return _summed_up(head, position, message)
         case _:
             return _noted(msgspec.structs.replace(head, length=position), message)
-
-
-def _owing(head: Head, position: int, at: float, **changes: object) -> Head:
-    exchange = head.exchange if head.exchange.open else Exchange(open=True, since=at)
-    return msgspec.structs.replace(head, length=position, owed=position, exchange=exchange, **changes)
 
 
 def _without(queued: tuple[QueuedText, ...], signal: str) -> tuple[QueuedText, ...]:
@@ -160,6 +137,8 @@ def _opened(call: Call, position: int, at: float) -> OpenCall:
         held=call.held,
         at=at,
         approval=call.approval,
+        awaits=call.awaits,
+        needs=call.needs,
     )
 
 
@@ -171,83 +150,6 @@ def shortened(arguments: str, invalid: bool = False, limit: int = ARGUMENTS_KEPT
     return arguments
 
 
-def _settled(head: Head, position: int, result: Result) -> Head:
-    pending, detached, subscriptions = head.pending, head.detached, head.subscriptions
-    call = pending.get(result.call) or detached.get(result.call)
-    if call is None:
-        return _owing(head, position, result.at)
-    pending, detached = _dropped(pending, result.call), _dropped(detached, result.call)
-    if result.cause in _TOO_SOON and not (call.given_up or call.passive or call.held):
-        detached = _given_up(detached, result.call, call, result.cause)
-    if result.subscription and not call.ended:
-        opened = Subscription(call.name, call.arguments, call.server, position, result.at, call.seq)
-        subscriptions = {**subscriptions, result.call: opened}
-    if result.cause == "slept" and result.at - call.at < NAP:
-        head = msgspec.structs.replace(head, exchange=msgspec.structs.replace(head.exchange, open=True))
-    return _owing(
-        head,
-        position,
-        result.at,
-        pending=pending,
-        detached=detached,
-        subscriptions=subscriptions,
-        **_ended(head, result),
-    )
-
-
-def _ended(head: Head, result: Result) -> dict[str, object]:
-    """What ends with a call: what people were asked for it, and events of a subscription that never was."""
-    changes: dict[str, object] = {}
-    if head.waits:
-        changes["waits"] = {id: wait for id, wait in head.waits.items() if wait.call != result.call}
-    if result.call in head.gathered and not result.subscription and result.cause not in LEAVES_OPEN:
-        changes["gathered"] = _dropped(head.gathered, result.call)
-    return changes
-
-
-def _given_up(detached: dict[str, OpenCall], id: str, call: OpenCall, cause: str) -> dict[str, OpenCall]:
-    given_up = [known for known, open_ in detached.items() if open_.given_up]
-    for oldest in given_up[: max(0, len(given_up) + 1 - GIVEN_UP_KEPT)]:
-        detached = _dropped(detached, oldest)
-    arguments = "{}" if cause in GIVES_UP else call.arguments  # shown no more
-    return {**detached, id: msgspec.structs.replace(call, given_up=cause, arguments=arguments)}
-
-
-def _told(head: Head, event: Happened) -> dict[str, object]:
-    """What an event changes: its subscription or, before there is one, the call that will open it."""
-    known = head.subscriptions.get(event.call)
-    if known is None:
-        pending, detached = _foretold(head.pending, event), _foretold(head.detached, event)
-        return {"pending": pending, "detached": detached}
-    if event.final:
-        return {"subscriptions": _dropped(head.subscriptions, event.call)}
-    seen = msgspec.structs.replace(known, seq=max(known.seq, event.seq))
-    return {"subscriptions": {**head.subscriptions, event.call: seen}}
-
-
-def _gathered(head: Head, position: int, event: Happened) -> Head:
-    """An event for a child of its own: it waits here until one is given it."""
-    known = head.gathered.get(event.call)
-    held = Gathered((*known.positions, position), known.since) if known else Gathered((position,), event.at)
-    gathered = {**head.gathered, event.call: held}
-    return msgspec.structs.replace(head, length=position, gathered=gathered, **_told(head, event))
-
-
-def _reported(head: Head, position: int, word: Reported) -> Head:
-    changes: dict[str, object] = {}
-    child = head.children.get(word.thread)
-    if child is not None and word.what in ("ended", "parked", "stopped"):
-        changes["children"] = {**head.children, word.thread: msgspec.structs.replace(child, state=word.what)}
-    elif child is not None and word.what == "closed":
-        changes["children"] = _dropped(head.children, word.thread)
-        changes["used"] = head.used - child.quota - 1
-    elif word.what in ("born", "told"):
-        changes["heard"] = False
-    if word.owes:
-        return _owing(head, position, word.at, **changes)
-    return msgspec.structs.replace(head, length=position, **changes)
-
-
 def _summed_up(head: Head, position: int, summary: Summary) -> Head:
     """Of two summaries the one that covers more counts."""
     head = msgspec.structs.replace(head, length=position, compaction=None)
@@ -256,14 +158,6 @@ def _summed_up(head: Head, position: int, summary: Summary) -> Head:
     return msgspec.structs.replace(
         head, base=summary.upto, summary=position, measured=summary.before, window=0
     )
-
-
-def _foretold(calls: dict[str, OpenCall], event: Happened) -> dict[str, OpenCall]:
-    call = calls.get(event.call)
-    if call is None:
-        return calls
-    seen = msgspec.structs.replace(call, seq=max(call.seq, event.seq), ended=call.ended or event.final)
-    return {**calls, event.call: seen}
 
 
 def _noted(head: Head, message: Noted) -> Head:
@@ -280,9 +174,10 @@ def _noted(head: Head, message: Noted) -> Head:
         case Sent():
             return change(head, pending=_sent(head.pending, note), detached=_sent(head.detached, note))
         case Late():
-            return change(head, detached=_dropped(head.detached, note.call))
+            return change(head, detached=dropped(head.detached, note.call))
         case Unsubscribed():
-            return change(head, subscriptions=_dropped(head.subscriptions, note.call))
+            left = dropped(head.subscriptions, note.call)
+            return change(head, subscriptions=left, gathered=dropped(head.gathered, note.call))
         case Parked() | Resumed() | Stopped() | Closed():
             return _changed(head, message.at, note)
         case _:
@@ -300,7 +195,7 @@ def _changed(head: Head, at: float, note: Parked | Resumed | Stopped | Closed) -
             return change(head, state="open", reason="", owed=head.length, exchange=fresh, uncompacted=0)
         case Stopped():
             ended = change(head.exchange, open=False)
-            return change(head, state="stopped", reason="", exchange=ended)
+            return change(head, state="stopped", reason=note.why, exchange=ended)
         case _:
             return _closed(head)
 
@@ -320,10 +215,6 @@ def _closed(head: Head) -> Head:
         gathered={},
         compaction=None,
     )
-
-
-def _dropped(entries: dict[str, T], id: str) -> dict[str, T]:
-    return {known: entry for known, entry in entries.items() if known != id} if id in entries else entries
 
 
 def _sent(calls: dict[str, OpenCall], note: Sent) -> dict[str, OpenCall]:
