@@ -21,6 +21,7 @@ from torpor.core.notes import (
     Titled,
     Uncompacted,
 )
+from torpor.core.parts import OpenWait
 
 T = TypeVar("T")
 
