@@ -133,7 +133,7 @@ class Projection:
 
     def enter(self, thread: str) -> None:
         """Go on with a thread whose lineage is what was added so far; its ``Born`` is added next."""
-        self._next = thread
+        self._next, self.position = thread, 0
 
     def fold(self, upto: int) -> None:
         """Show long results up to a position by their beginning; all of the lineage is before it."""
@@ -147,10 +147,10 @@ class Projection:
         """
         self._foreign = True
         if born.purpose != "child" or born.call not in [call.id for call in self._batch]:
-            self._show_news(self.position)
+            self._show_news(self._later[-1][0] if self._later else 0)
         self._foreign = bool(self._batch)
         self.thread, self._mark, self._next = thread, f"-{thread}", ""
-        self.position = self._answered = self._shown = self._folded = self._summed = 0
+        self._answered = self._shown = self._folded = self._summed = 0
         self._later, self._names, self._detached = [], {}, frozenset()
         self._shows.leave()
 
@@ -205,13 +205,9 @@ class Projection:
         elif isinstance(note, Folded):
             self.fold(note.upto)
         elif isinstance(note, Born):
-            self._born(note)
-
-    def _born(self, note: Born) -> None:
-        if self._next:
-            self._enter(self._next, note)
-            self.position = 1
-        self._ancestors = note.ancestors
+            if self._next:
+                self._enter(self._next, note)
+            self._ancestors = note.ancestors
 
     def _summed_up(self, summary: Summary) -> None:
         """Of two summaries the one that covers more counts."""

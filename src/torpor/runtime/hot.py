@@ -12,6 +12,7 @@ from torpor.core.codec import decode_head, decode_message
 from torpor.core.prompt import Projection
 from torpor.core.thread import Head
 from torpor.ports import Row, StoredMessage, Version
+from torpor.runtime.lineages import Lineages
 
 FOLDED_AT = 256
 """Undecoded messages that are folded into the projection although nobody has asked for it."""
@@ -82,7 +83,9 @@ class Hot:
         self._size = 0
 
 
-def warm_up(row: Row, history: tuple[StoredMessage, ...]) -> Warm:
-    """A thread from its row and whole history; only the head is decoded."""
-    size = len(row.head) + sum([len(stored.body) for stored in history])
-    return Warm(row.version, decode_head(row.head, row.shape), Projection(), size, history)
+async def warm_up(lineages: Lineages, row: Row, history: tuple[StoredMessage, ...]) -> Warm:
+    """A thread from its row and the history that was loaded; of its own, only the head is decoded."""
+    head = decode_head(row.head, row.shape)
+    projection = await lineages.begin(row, head, history)
+    size = len(row.head) + projection.size + sum([len(stored.body) for stored in history])
+    return Warm(row.version, head, projection, size, history)

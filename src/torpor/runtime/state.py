@@ -16,6 +16,7 @@ from torpor.runtime.equip import Equipment
 from torpor.runtime.gates import Gates
 from torpor.runtime.hot import Hot, Warm
 from torpor.runtime.ids import Ids
+from torpor.runtime.lineages import Lineages
 from torpor.runtime.live import LocalLive
 from torpor.runtime.roster import Member, Roster
 
@@ -42,6 +43,7 @@ class Kit(msgspec.Struct, frozen=True, eq=False):
     gates: Gates
     definitions: Definitions
     hot: Hot
+    lineages: Lineages
     ids: Ids
     dispatch: Dispatch
     worker: str = "worker"
