@@ -26,6 +26,7 @@ from torpor.runtime.equip import Equipment
 from torpor.runtime.gates import Gates
 from torpor.runtime.hot import Hot
 from torpor.runtime.ids import Ids
+from torpor.runtime.lineages import Lineages
 from torpor.runtime.live import LocalLive
 from torpor.runtime.presence import presence
 from torpor.runtime.roster import Roster
@@ -144,6 +145,7 @@ class Parts:
             gates=Gates(self.side, self.clock),
             definitions=Definitions(self.side),
             hot=Hot(self._hot),
+            lineages=Lineages(self.store),
             ids=self.ids,
             dispatch=self.dispatcher,
             claim=self._claim,

@@ -45,7 +45,7 @@ async def run_slice(kit: Kit, running: Running) -> Outcome:
     if member is None:
         return _unknown(kit, row)
     if warm is None or snapshot.history is not None:
-        warm = warm_up(row, snapshot.history or ())
+        warm = await warm_up(kit.lineages, row, snapshot.history or ())
     slice = Slice(kit, running, snapshot, warm, member)
     if _resting(snapshot):
         await _resume(slice)
@@ -275,6 +275,7 @@ def _row(slice: Slice) -> Row:
         not_before=slice.held or (0.0 if rested else row.not_before),
         updated=step.now,
         length=head.length,
+        base=head.base,
         head=encode(head),
         shape=SHAPE,
     )
@@ -288,6 +289,9 @@ def _ends_rest(signal: AnySignal) -> bool:
 def _keep(slice: Slice, version: Version, messages: tuple[StoredMessage, ...]) -> None:
     """Remember the thread as committed, so that its next slice here decodes nothing."""
     step, projection = slice.step, slice.projection
+    if step.head.base != slice.warm.head.base:
+        slice.kit.hot.drop(step.thread)  # a summary stands for most of it
+        return
     if projection is None:
         warm = slice.warm.grown(version, step.head, messages)
     else:
