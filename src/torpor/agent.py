@@ -12,7 +12,7 @@ from torpor.core.errors import Refused
 from torpor.core.text import clean
 from torpor.core.tiers import TIERS
 from torpor.models.names import check
-from torpor.models.windows import checked
+from torpor.models.windows import check_window
 from torpor.tools.catalog import RESERVED, RapServer
 from torpor.tools.functions import FunctionTool, tool
 
@@ -64,7 +64,7 @@ class Agent:
             self.tools = _tools(tools)
             self.instructions = _instructions(instructions)
             self.settings = _settings(settings)
-            self.window = None if window is None else checked(window)
+            self.window = None if window is None else check_window(window)
         except Refused as error:
             raise Refused(f"Agent {name!r}: {error}") from error.__cause__
         self.name = name

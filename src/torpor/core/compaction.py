@@ -10,14 +10,15 @@ import msgspec
 from torpor.core.calls import ABSORBED, SETTLED, note
 from torpor.core.definition import Definition
 from torpor.core.effects import Post, Spawn
+from torpor.core.facts import facts
 from torpor.core.head import Compaction, Head
 from torpor.core.items import Cut
-from torpor.core.messages import By, Compacting, Folded, Summary, Text, Uncompacted
+from torpor.core.messages import By, Call, Compacting, Folded, Summary, Text, Uncompacted
 from torpor.core.prompt import Projection
-from torpor.core.request import instant
 from torpor.core.signals import BornSignal, ClosedSignal, Compacted, Due
 from torpor.core.spawning import child_id, lineage
 from torpor.core.step import Step
+from torpor.core.thread import shortened
 
 TRIES = 2
 """Compactions in a row that bring nothing before no more are begun."""
@@ -27,11 +28,8 @@ BYTES = 4
 """Characters, or bytes, that count as one token where only an estimate is possible: about as in English."""
 LEAST = 8
 """A summary must stand for at least this part of a request that its provider has refused."""
-SHOWN = 50
-"""Children, calls and the like that a summary names."""
-TITLE = 100
-"""Characters of a title or question that a summary names."""
-
+ARGUMENTS = 1_000
+"""Characters of a call's arguments that are kept where a summary covers it."""
 CLOSING = "close_thread"
 """The only call that a compaction child may make."""
 
@@ -105,9 +103,9 @@ def make_room_at_once(step: Step, shown: Projection) -> Stuck | None:
         return None
     if step.head.measured:
         note(step, Uncompacted("", "The request was still too long with a summary."))
-    fixed, cut = fixed_size(step.definition), _half(step.head, shown)
-    worth = cut is not None and LEAST * cut.size > fixed + shown.size
-    if cut is not None and worth and step.head.uncompacted < TRIES and step.head.purpose != "compaction":
+    fixed = fixed_size(step.definition)
+    cut = _half(step.head, shown, fixed)
+    if cut is not None and step.head.uncompacted < TRIES and step.head.purpose != "compaction":
         begin(step, cut, blocking=True)
     elif not _fold(step, shown, LEAST):
         told = f"Nothing can be left out of the request. {_too_big(step, shown, fixed)}"
@@ -135,12 +133,14 @@ def _cuts(head: Head, shown: Projection) -> list[Cut]:
     return [cut for cut in shown.cuts if head.base < cut.position <= head.answered]
 
 
-def _half(head: Head, shown: Projection) -> Cut | None:
-    """The last cut within half of the history, or within less after a failure; else the first there is."""
-    cuts = _cuts(head, shown)
-    most = shown.size >> (1 + head.uncompacted)
-    within = [cut for cut in cuts if cut.size <= most]
-    return within[-1] if within else (cuts[0] if cuts else None)
+def _half(head: Head, shown: Projection, fixed: int) -> Cut | None:
+    """The last cut within half of the history, or within less after a failure, else the first one.
+
+    Only one that covers enough of the request counts.
+    """
+    cuts = [cut for cut in _cuts(head, shown) if LEAST * cut.size > fixed + shown.size]
+    within = [cut for cut in cuts if cut.size <= shown.size >> (1 + head.uncompacted)]
+    return within[-1] if within else next(iter(cuts), None)
 
 
 def _too_big(step: Step, shown: Projection, fixed: int) -> str:
@@ -161,7 +161,7 @@ def _last(step: Step, shown: Projection) -> int:
 def begin(step: Step, cut: Cut, *, blocking: bool = False) -> None:
     """Have all up to a cut summed up by a child."""
     child = child_id(step.thread, "compaction", step.head.length)
-    note(step, Compacting(child, cut.position, blocking, cut.calls))
+    note(step, Compacting(child, cut.position, blocking, tuple(map(_kept, cut.calls))))
     born = BornSignal(
         child,
         f"{child}/born",
@@ -179,6 +179,11 @@ def begin(step: Step, cut: Cut, *, blocking: bool = False) -> None:
     step.effects.append(Spawn(born.id, born))
     due = step.now + PATIENCE
     step.timers.append(Due(step.thread, _timer(child), step.now, due=due, call=child, what="compaction"))
+
+
+def _kept(call: Call) -> Call:
+    """A call as it is remembered for showing it with its result."""
+    return Call(call.id, call.name, shortened(call.arguments, call.invalid, ARGUMENTS), index=call.index)
 
 
 def _block(step: Step, begun: Compaction) -> None:
@@ -280,49 +285,3 @@ def begin_asked_for(step: Step, shown: Projection) -> None:
     cuts = _cuts(step.head, shown)
     if cuts and step.head.state != "closed" and step.head.compaction is None:
         begin(step, cuts[-1])
-
-
-# ------------------------------------------------------------------ facts
-
-
-def facts(head: Head) -> str:
-    """What the runtime itself knows of the thread, for standing beside a summary."""
-    lines = [f"Title: {_line(head.title)}"] if head.title else []
-    lines += _listed(
-        "Child threads that live",
-        [
-            f"{id} ({child.state}){': ' + _line(child.title) if child.title else ''}"
-            for id, child in head.children.items()
-        ],
-    )
-    lines += _listed(
-        "Active subscriptions",
-        [f"{id} of {open_.name}, since {instant(open_.at)}" for id, open_ in head.subscriptions.items()],
-    )
-    lines += _listed(
-        "Calls that still run",
-        [
-            f"{id} of {call.name}, since {instant(call.at)}"
-            for id, call in (head.pending | head.detached).items()
-            if not call.given_up
-        ],
-    )
-    lines += _listed(
-        "People are asked",
-        [
-            f"{wait.kind} for {wait.call} of {wait.name}{': ' + _line(wait.prompt) if wait.prompt else ''}"
-            for wait in head.waits.values()
-        ],
-    )
-    return "\n".join(lines)
-
-
-def _listed(what: str, entries: list[str]) -> list[str]:
-    if not entries:
-        return []
-    more = [f"- and {len(entries) - SHOWN} more"] if len(entries) > SHOWN else []
-    return [f"{what}:", *(f"- {entry}" for entry in entries[:SHOWN]), *more]
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:TITLE]

@@ -26,7 +26,7 @@ from torpor.core.chunks import (
 from torpor.core.errors import ModelRefused, TorporError, Unavailable
 from torpor.core.messages import Usage
 from torpor.core.request import Attempt, Request
-from torpor.models.windows import checked
+from torpor.models.windows import check_window
 
 
 class Event(Protocol):
@@ -176,7 +176,7 @@ class ScriptedModel:
         window: int = 0,
     ) -> None:
         self.name = name
-        self.window = checked(window)
+        self.window = check_window(window)
         self.requests: deque[Request] = deque(maxlen=remember)
         self._script: Script = [script] if isinstance(script, str) else script
         self._loop = loop

@@ -22,13 +22,13 @@ ANTHROPIC = (("claude-", 200_000),)
 def window(given: int | None, name: str, known: tuple[tuple[str, int], ...]) -> int:
     """Tokens that a model takes: as given, else by its name; 0 if that is not known."""
     if given is not None:
-        return checked(given)
+        return check_window(given)
     plain = name.removeprefix("ft:")
     return next((tokens for beginning, tokens in known if plain.startswith(beginning)), 0)
 
 
-def checked(given: object) -> int:
-    """A number of tokens that somebody names. ``Refused`` if it is none."""
+def check_window(given: object) -> int:
+    """A number of tokens that somebody names for a model's window. ``Refused`` if it is none."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         raise Refused(f"window must be a whole number of tokens, or 0 for not known, not {given!a:.60}.")
     return given
