@@ -12,7 +12,7 @@ from torpor.core.messages import Answered, By, Call, OpenWait, Requested
 from torpor.core.signals import AnsweredSignal, Due, RequestedSignal
 from torpor.core.step import Step
 from torpor.core.text import clean
-from torpor.core.thread import shortened
+from torpor.core.thread import OpenCall, shortened
 
 NO_WAIT = "no such wait"
 NO_CALL = "no such call"
@@ -137,19 +137,16 @@ def _choose(step: Step, wait: OpenWait, signal: AnsweredSignal | Due) -> None:
 
 
 def _unauthorized(step: Step, wait: OpenWait, outcome: str, signal: AnsweredSignal | Due) -> None:
-    call = step.open_call(wait.call)
     _over(step, wait, outcome, signal)
-    if call is not None:
-        step.give_up(wait.call, call)
+    step.give_up(wait.call, _call(step, wait))
     why = "nobody authorized it in time" if outcome == "expired" else "a person did not want to authorize it"
     _settle(step, wait, outcome, f"Error: {wait.name} was given up: {why}.")
 
 
 def _approve(step: Step, wait: OpenWait, outcome: str, signal: AnsweredSignal | Due) -> None:
     """The call may go out, if it is still what was shown to the person."""
-    call = step.open_call(wait.call)
-    held = call.arguments if call is not None else ""
-    why = consent.objection(step.definition, wait.name, held, wait.digest)
+    call = _call(step, wait)
+    why = consent.objection(step.definition, call.name, call.arguments, wait.digest)
     _over(step, wait, "stale" if why else outcome, signal, "approve")
     if why:
         _settle(step, wait, "stale", consent.told(wait.name, why))
@@ -160,6 +157,12 @@ def _deny(step: Step, wait: OpenWait, signal: AnsweredSignal) -> None:
     who, words = signal.by.id or "a person", _comment(signal)
     said = f" What they say: {words}" if words else ""
     _settle(step, wait, "denied", f"Error: {wait.name} was not run: {who} denied it.{said}")
+
+
+def _call(step: Step, wait: OpenWait) -> OpenCall:
+    call = step.open_call(wait.call)
+    assert call is not None, "a wait does not outlive its call"
+    return call
 
 
 def _settle(step: Step, wait: OpenWait, cause: str, text: str) -> None:
