@@ -12,6 +12,7 @@ from torpor.ports import Model, Side
 from torpor.runtime.roster import Function
 from torpor.tools.catalog import Catalog, RapServer, assemble
 from torpor.tools.functions import BoundTool, read_result
+from torpor.tools.reading import History
 from torpor.tools.schema import compile_schema
 
 KNOWN = 64
@@ -33,7 +34,7 @@ DECIDED_HERE = {
 class Joined:
     """One agent as the runtime needs it."""
 
-    def __init__(self, agent: Agent, side: Side) -> None:
+    def __init__(self, agent: Agent, side: Side, history: History) -> None:
         self.agent = agent
         self.name = agent.name
         self.tier = agent.tier
@@ -43,7 +44,7 @@ class Joined:
         self.rap = {server.url: server for server in agent.tools if isinstance(server, RapServer)}
         self.servers = tuple(self.rap)
         own = [one for one in agent.tools if not isinstance(one, RapServer)]
-        reader = read_result(side)
+        reader = read_result(side, history)
         self._own = own
         self._reader = reader
         self.functions: Mapping[str, Function] = {one.name: BoundTool(one, side) for one in (*own, reader)}

@@ -56,7 +56,8 @@ class Plain:
 
 def test_an_agent_says_it_for_its_model() -> None:
     def window(model: object, given: int | None) -> int:
-        member = Joined(Agent("a", model=model, window=given), MemoryStore())  # type: ignore[arg-type]
+        agent, store = Agent("a", model=model, window=given), MemoryStore()  # type: ignore[arg-type]
+        member = Joined(agent, store, store)
         assert member.definition({}).window == member.window
         return member.window
 

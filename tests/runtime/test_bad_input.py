@@ -24,7 +24,7 @@ from torpor.runtime.slice import run_slice
 from torpor.runtime.state import Running
 from torpor.runtime.sweep import sweep
 from torpor.tools.protocol import invocation
-from torpor.tools.results import PAGE, read_range
+from torpor.tools.reading import PAGE, Reach, read_range
 
 SOON = 20.0
 TOOLS = "http://127.0.0.1:1"
@@ -142,8 +142,9 @@ async def check_pages(runtime: Runtime, thread: Thread, whole: str) -> None:
     [result] = [result for result in await results_of(thread) if result.handle]
     assert (result.size, text_of(result.parts)) == (len(whole), whole[:16_000])
     side = runtime.parts.side
+    reach = Reach(side, runtime.parts.store, thread.id)
     for start in range(0, len(whole), 87 * PAGE):
-        text, more = await read_range(side, thread.id, result.handle, start, PAGE)
+        text, more = await read_range(reach, result.handle, start, PAGE)
         assert (text, more) == (whole[start : start + PAGE], True)
     assert await side.get_blob(thread.id, result.handle) == whole.encode()
 

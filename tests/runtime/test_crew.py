@@ -19,7 +19,8 @@ def manifest(name: str) -> bytes:
 
 def test_definitions_are_kept_and_the_longest_unused_make_room() -> None:
     agent = Agent("a", model=ScriptedModel(["x"]), tools=[RapServer(SERVER)])
-    joined = Joined(agent, MemoryStore(SystemClock()))
+    store = MemoryStore(SystemClock())
+    joined = Joined(agent, store, store)
     first, second = {SERVER: manifest("one")}, {SERVER: manifest("two")}
     kept, other = joined.definition(first), joined.definition(second)
     assert kept is not other

@@ -345,7 +345,7 @@ async def test_a_result_of_fifty_megabytes_is_bounded_and_can_be_read_on(side: M
     result = await BoundTool(flood, side).run(facts, {})
     assert len(text_of(result.parts)) == 16_000
     assert result.size == 50_000_000
-    reader = BoundTool(read_result(side), side)
+    reader = BoundTool(read_result(side, side), side)
     page = await reader.run(facts, {"handle": result.handle, "start": 16_000, "length": 10})
     assert text_of(page.parts) == "abcdeabcde\n[characters 16000 to 16010; more follows: start=16010]"
     last = await reader.run(facts, {"handle": result.handle, "start": 49_999_998})
@@ -359,7 +359,7 @@ async def test_reading_on_counts_characters_and_is_bounded(side: MemoryStore) ->
 
     facts = CallContext("t1", "c1")
     result = await BoundTool(flood, side).run(facts, {})
-    reader, whole, start = BoundTool(read_result(side), side), "", 0
+    reader, whole, start = BoundTool(read_result(side, side), side), "", 0
     while start < result.size:
         page = await reader.run(facts, {"handle": result.handle, "start": start, "length": 1_000_000})
         text, _, trailer = text_of(page.parts).rpartition("\n[")
@@ -381,7 +381,7 @@ async def test_a_thread_reads_only_its_own_results(side: MemoryStore) -> None:
         return "x" * 20_000
 
     handle = (await BoundTool(flood, side).run(CallContext("t1", "c1"), {})).handle
-    reader = BoundTool(read_result(side), side)
+    reader = BoundTool(read_result(side, side), side)
     for facts, asked in (
         (CallContext("t2", "c1"), handle),
         (CallContext("t1", "c1"), "nothing"),
@@ -396,7 +396,7 @@ async def test_a_thread_reads_only_its_own_results(side: MemoryStore) -> None:
 
 
 def test_read_result_is_safe_and_runs_within_the_slice(side: MemoryStore) -> None:
-    spec = read_result(side).spec
+    spec = read_result(side, side).spec
     assert (spec.name, spec.repeat, spec.inline) == ("read_result", "safe", True)
     assert spec.schema["required"] == ["handle"]
 

@@ -7,7 +7,8 @@ from torpor.clock import SystemClock
 from torpor.core.errors import Refused
 from torpor.core.messages import File, Image, Part, Text, text_of
 from torpor.stores.memory import MemoryStore
-from torpor.tools.results import HEAVY, Bounded, aside, bounded, image_part, image_type, read_range
+from torpor.tools.reading import Reach, read_range
+from torpor.tools.results import HEAVY, Bounded, aside, bounded, image_part, image_type
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20).decode()
 
@@ -102,17 +103,18 @@ def test_base64_is_read_strictly(data: str) -> None:
 
 async def test_a_range_is_of_characters_for_any_text() -> None:
     side = MemoryStore(SystemClock())
+    reach = Reach(side, side, "t")
     for text in ("0123456789" * 3, "aé\U0001f600" * 10):
 
         async def put(handle: str, body: bytes) -> None:
             await side.put_blob("t", handle, body)
 
         handle = (await bounded([Text(text)], put, limit=5)).handle
-        assert await read_range(side, "t", handle, 7, 5) == (text[7:12], True)
-        assert await read_range(side, "t", handle, 25, 5) == (text[25:], False)
-        assert await read_range(side, "t", handle, 99, 5) == ("", False)
+        assert await read_range(reach, handle, 7, 5) == (text[7:12], True)
+        assert await read_range(reach, handle, 25, 5) == (text[25:], False)
+        assert await read_range(reach, handle, 99, 5) == ("", False)
         with pytest.raises(Refused):
-            await read_range(side, "u", handle, 0, 5)
+            await read_range(Reach(side, side, "u"), handle, 0, 5)
 
 
 async def test_what_is_large_leaves_the_event_loop_and_what_is_small_does_not() -> None:

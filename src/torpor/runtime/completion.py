@@ -127,7 +127,9 @@ async def take(slice: Slice, completion: Completion) -> None:
 async def _run_inline(slice: Slice, inline: Inline) -> Result:
     step, row = slice.step, slice.snapshot.row
     function = slice.member.functions[inline.spec.name]
-    context = CallContext(step.thread, inline.call, row.agent, row.user_id, row.context)
+    context = CallContext(
+        step.thread, inline.call, row.agent, row.user_id, row.context, lineage=step.head.lineage
+    )
     try:
         async with asyncio.timeout(inline.spec.timeout or INLINE_SECONDS):
             got = await function.run(context, inline.arguments)

@@ -8,7 +8,7 @@ import msgspec
 
 from torpor.core.definition import Definition
 from torpor.core.errors import Refused
-from torpor.core.messages import Part
+from torpor.core.messages import Link, Part
 from torpor.core.prompt import Fixed
 from torpor.ports import Model
 
@@ -23,6 +23,8 @@ class CallContext(msgspec.Struct, frozen=True):
     context: str = ""
     attempt: int = 1
     """Above 1: an earlier run of this call may have happened."""
+    lineage: tuple[Link, ...] = ()
+    """The histories of other threads that its own continues, which ``read_result`` may read."""
 
 
 class FunctionResult(Protocol):

@@ -16,10 +16,11 @@ import msgspec
 
 from torpor.core.definition import ToolSpec
 from torpor.core.errors import Refused
-from torpor.core.messages import Part, Text
+from torpor.core.messages import Link, Part, Text
 from torpor.ports import Side
+from torpor.tools.reading import PAGE, History, Reach, read_range
 from torpor.tools.rendering import failure, render
-from torpor.tools.results import PAGE, RESULT_KEPT, bounded, read_range
+from torpor.tools.results import RESULT_KEPT, bounded
 from torpor.tools.schema import compile_schema, describe
 
 TIMEOUT = 600.0
@@ -44,6 +45,8 @@ class ToolContext:
     """What the thread was started with."""
     attempt: int = 1
     """Above 1: an earlier run of this call may have happened."""
+    lineage: tuple[Link, ...] = field(default=(), repr=False)
+    """The histories of other threads that its own continues."""
 
 
 class ResultParts(msgspec.Struct, frozen=True):
@@ -72,6 +75,8 @@ class CallFacts(Protocol):
     def context(self) -> str: ...
     @property
     def attempt(self) -> int: ...
+    @property
+    def lineage(self) -> tuple[Link, ...]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,12 +207,14 @@ def tool(
     return made if function is None else made(function)
 
 
-def read_result(side: Side) -> FunctionTool:
-    """The built-in tool by which a model reads on in a result that was cut."""
+def read_result(side: Side, history: History) -> FunctionTool:
+    """The built-in tool by which a model reads on in a result that was cut, or is shown no longer."""
 
     async def read_result(handle: str, context: ToolContext, start: int = 0, length: int = PAGE) -> str:
         start = max(0, start)
-        text, more = await read_range(side, context.thread, handle, start, length)
+        text, more = await read_range(
+            Reach(side, history, context.thread, context.lineage), handle, start, length
+        )
         end = start + len(text)
         follows = f"more follows: start={end}" if more else "this is the end"
         return f"{text}\n[characters {start} to {end}; {follows}]"
@@ -268,6 +275,7 @@ def _context(facts: CallFacts) -> ToolContext:
         user_id=facts.user_id,
         context=msgspec.json.decode(facts.context) if facts.context else {},
         attempt=facts.attempt,
+        lineage=facts.lineage,
     )
 
 

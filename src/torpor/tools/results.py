@@ -14,10 +14,8 @@ from typing import ParamSpec, TypeVar
 
 import msgspec
 
-from torpor.core.errors import Refused
 from torpor.core.messages import File, Image, Part, Text, text_of
 from torpor.core.text import clean
-from torpor.ports import Side
 
 RESULT_KEPT = 16_000
 """Characters of a result that stay in the history; more goes to a blob."""
@@ -29,9 +27,6 @@ PARTS_KEPT = 64
 """Parts of one result; where there are more, texts are joined and images beyond ``OTHERS_KEPT`` left out."""
 
 OTHERS_KEPT = 20
-
-PAGE = 12_000
-"""Characters that one reading of a stored result gives at most."""
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -93,23 +88,6 @@ async def bounded(parts: Iterable[Part], put_blob: PutBlob, *, limit: int = RESU
 async def aside(size: int, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     """Do work on something of this size: here if it is small, else in a thread, so that others go on."""
     return work(*args, **options) if size <= HEAVY else await asyncio.to_thread(work, *args, **options)
-
-
-async def read_range(side: Side, thread: str, handle: str, start: int, length: int) -> tuple[str, bool]:
-    """Characters ``start`` to ``start + length`` of a stored result, and whether more follow.
-
-    ``Refused`` if this thread has no such result.
-    """
-    start, length = max(0, start), max(1, min(length, PAGE))
-    if handle.endswith("a"):
-        body = await side.get_blob(thread, handle, start, length + 1)
-        text = None if body is None else body.decode("ascii", "replace")
-    else:
-        body = await side.get_blob(thread, handle)
-        text = None if body is None else body.decode("utf-8", "replace")[start : start + length + 1]
-    if text is None:
-        raise Refused(f"This thread has no stored result {handle!r}.")
-    return text[:length], len(text) > length
 
 
 def _bounded(parts: Sequence[Part], limit: int) -> tuple[Bounded, bytes]:
