@@ -119,10 +119,12 @@ class Parts:
         return self
 
     async def _join(self) -> None:
-        members = [Joined(agent, self.side) for agent in self.agents]
+        members = [Joined(agent, self.side, self.store) for agent in self.agents]
         self.roster = Roster(members)
         self.servers = {url: server for member in members for url, server in member.rap.items()}
-        self.transport: Transport = self._transport or HttpTransport(tuple(self.servers.values()))
+        self.transport: Transport = self._transport or HttpTransport(
+            tuple(self.servers.values()), now=self.clock.now
+        )
         self._stack.push_async_callback(self.transport.close)
         self._stack.push_async_callback(_let_go, [member.model for member in members])
         self.keys = await Keys.open(self.side)
