@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torpor.agent import Agent
-    from torpor.core.definition import Events, Limits
+    from torpor.core.definition import Approvals, Events, Limits
     from torpor.core.errors import Broken, Conflict, Refused, TorporError, Unavailable
     from torpor.public import Event, Runtime, Thread
     from torpor.runtime.replies import Reply
@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "torpor.agent",
+    "Approvals": "torpor.core.definition",
     "Broken": "torpor.core.errors",
     "Conflict": "torpor.core.errors",
     "Event": "torpor.public",
@@ -36,6 +37,7 @@ _HOMES = {
 
 __all__ = [
     "Agent",
+    "Approvals",
     "Broken",
     "Conflict",
     "Event",

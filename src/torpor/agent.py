@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torpor.core.definition import Events, Limits
+from torpor.core.definition import Approvals, Events, Limits
 from torpor.core.errors import Refused
 from torpor.core.text import clean
 from torpor.core.tiers import TIERS
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WAKES = ("all", "each")
 ORPHANS = ("close", "adopt")
 VERIFIED = ("", "signature")
+POLICIES = ("destructive", "never", "always")
 MAY_BE_NONE = frozenset({"depth", "children", "threads"})
 """Limits that may be 0: no child threads."""
 
@@ -34,6 +35,8 @@ class Agent:
     with several calls in one turn, ask the model again when ``all`` are settled, or at ``each`` result.
     ``events``: how events become child threads, and which are accepted. ``orphans``: what becomes of the
     children of a child that closes: ``close`` them too, or ``adopt`` by its own parent.
+    ``approvals``: which calls wait for a person's approval: of ``destructive`` tools, ``never`` any,
+    ``always`` all that are sent out, or ``Approvals`` with a time after which a default counts.
     ``settings`` are passed to the model (``temperature``, ``max_tokens``, …). ``window``: how many tokens the
     model takes, where the model object does not know (0: not known). Raises ``Refused``.
     """
@@ -52,6 +55,7 @@ class Agent:
         window: int | None = None,
         events: Events = Events(),
         orphans: str = "close",
+        approvals: str | Approvals = Approvals(),
     ) -> None:
         _check_name(name)
         try:
@@ -61,6 +65,7 @@ class Agent:
             _check_limits(limits)
             _check_events(events)
             _check_choice("policy for orphans", orphans, ORPHANS)
+            self.approvals = _approvals(approvals)
             self.tools = _tools(tools)
             self.instructions = _instructions(instructions)
             self.settings = _settings(settings)
@@ -151,6 +156,19 @@ def _check_events(events: object) -> None:
     if not _is_number(events.most, int) or events.most < 1:
         raise Refused(f"The most of events must be a whole number above 0, not {_shown(events.most)}.")
     _check_choice("verification of events", events.verified, VERIFIED)
+
+
+def _approvals(given: object) -> Approvals:
+    approvals = Approvals(given) if isinstance(given, str) else given
+    if not isinstance(approvals, Approvals):
+        raise Refused(f"approvals must be a policy or Approvals(...), not {_shown(given)}.")
+    _check_choice("policy for approvals", approvals.policy, POLICIES)
+    _check_choice("default for approvals", approvals.default, ("deny", "approve"))
+    if not _is_number(approvals.seconds, int | float) or not 0 <= approvals.seconds < math.inf:
+        raise Refused(
+            f"The seconds of approvals must be a finite number, 0 or more, not {_shown(approvals.seconds)}."
+        )
+    return approvals
 
 
 def _tools(given: object) -> "tuple[FunctionTool | RapServer, ...]":

@@ -93,4 +93,5 @@ class Joined:
             window=self.window,
             events=agent.events,
             orphans=agent.orphans,
+            approvals=agent.approvals,
         )

@@ -69,6 +69,22 @@ async def test_settings_replace_what_the_function_says() -> None:
 
     assert (function.name, function.description, function.timeout) == ("other", "Words.", 5.0)
     assert function.spec.inline
+    assert not (function.spec.needs_approval or function.spec.destructive)
+
+
+def test_a_tool_says_whether_a_person_must_approve_it() -> None:
+    @tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        return str(amount)
+
+    @tool(destructive=True)
+    def erase() -> str:
+        """Erase."""
+        return "gone"
+
+    assert (pay.spec.needs_approval, pay.spec.destructive) == (True, False)
+    assert (erase.spec.needs_approval, erase.spec.destructive) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +99,8 @@ async def test_settings_replace_what_the_function_says() -> None:
         ({"timeout": math.inf}, "timeout"),
         ({"timeout": "300"}, "timeout"),
         ({"timeout": True}, "timeout"),
-        ({"needs_approval": True}, "not available yet"),
+        ({"needs_approval": "yes"}, "needs_approval must be True or False"),
+        ({"destructive": 1}, "destructive must be True or False"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], complaint: str) -> None:

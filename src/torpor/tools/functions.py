@@ -94,6 +94,8 @@ class FunctionTool:
     repeat: str = "unsafe"
     inline: bool = False
     timeout: float = TIMEOUT
+    needs_approval: bool = False
+    destructive: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -109,6 +111,8 @@ class FunctionTool:
             repeat=self.repeat,
             inline=self.inline,
             timeout=self.timeout,
+            needs_approval=self.needs_approval,
+            destructive=self.destructive,
         )
 
     async def run(self, context: ToolContext, arguments: Mapping[str, Any] | str) -> ResultParts:
@@ -163,6 +167,7 @@ def tool(
     inline: bool = False,
     timeout: float | None = None,
     needs_approval: bool = False,
+    destructive: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -176,17 +181,23 @@ def tool(
     inline: bool = False,
     timeout: float | None = None,
     needs_approval: bool = False,
+    destructive: bool = False,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a function a tool. Name, description and schema come from its signature and docstring.
 
     ``repeat`` says what may happen when a run was interrupted by a crash: ``safe`` runs again, ``keyed`` runs
     again with the same ``idempotency_key``, ``unsafe`` is not run again and the model is told so. ``inline``
     (only for ``safe``) runs within the slice. ``timeout`` is in seconds: 600, or 5 for an inline tool. A sync
-    function runs in a thread of its own, which a timeout cannot stop.
+    function runs in a thread of its own, which a timeout cannot stop. A person approves each call of a tool
+    that ``needs_approval`` before it runs, and so of one that is ``destructive``, if the agent's policy is
+    not ``never``; such a tool is not run within the slice.
 
     TypeError for a function or a setting that cannot work.
     """
-    _check(repeat, inline=inline, timeout=timeout, needs_approval=needs_approval)
+    _check(repeat, inline=inline, timeout=timeout)
+    for flag, value in (("needs_approval", needs_approval), ("destructive", destructive)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{flag} must be True or False, not {value!r}")
     seconds = timeout if timeout is not None else INLINE_TIMEOUT if inline else TIMEOUT
 
     def made(function: Callable[..., Any]) -> FunctionTool:
@@ -202,6 +213,8 @@ def tool(
             repeat=repeat,
             inline=inline,
             timeout=seconds,
+            needs_approval=needs_approval,
+            destructive=destructive,
         )
 
     return made if function is None else made(function)
@@ -230,15 +243,13 @@ def read_result(side: Side, history: History) -> FunctionTool:
     )(read_result)
 
 
-def _check(repeat: str, *, inline: bool, timeout: float | None, needs_approval: bool) -> None:
+def _check(repeat: str, *, inline: bool, timeout: float | None) -> None:
     if repeat not in REPEATS:
         raise TypeError(f"repeat must be one of {', '.join(REPEATS)}, not {repeat!r}")
     if inline and repeat != "safe":
         raise TypeError("only a tool with repeat='safe' can be inline: a slice may be run again")
     if timeout is not None and not _is_duration(timeout):
         raise TypeError("timeout must be a finite number of seconds above 0")
-    if needs_approval:
-        raise TypeError("needs_approval is not available yet; leave it out")
 
 
 def _is_duration(value: object) -> bool:
