@@ -24,7 +24,7 @@ class Home(Protocol):
     def servers(self) -> Mapping[str, RapServer]:
         """Tool servers as configured, by base URL."""
 
-    async def callback_url(self, thread: str, call: str) -> str:
+    async def callback_url(self, thread: str, call: str, server: str) -> str:
         """Where a tool server posts what comes of a call."""
 
 
@@ -42,7 +42,7 @@ class Messenger:
 
     async def invoke(self, row: Row, effect: Invoke) -> None:
         """Hand a call over once."""
-        callback = await self._home.callback_url(row.thread, effect.call)
+        callback = await self._home.callback_url(row.thread, effect.call, effect.server)
         current = await self._home.store.row(row.thread) or row
         head = decode_head(current.head, current.shape)
         facts = {

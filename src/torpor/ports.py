@@ -244,6 +244,10 @@ class Store(Protocol):
         """Let go of files and connections. Idempotent."""
 
 
+WEBHOOKS = "webhooks"
+"""Space of the ids of signed messages that were taken, so that a captured one has no second effect."""
+
+
 class Side(Protocol):
     """Small things beside threads: blobs, keys, addresses, gates, definitions. SQL stores implement both."""
 
@@ -408,12 +412,15 @@ class Transport(Protocol):
 class LiveEvent(msgspec.Struct, frozen=True, gc=False):
     """Something to watch now.
 
-    ``kind``: ``text``, ``reasoning``, ``call``, ``started``, ``dropped``, ``committed`` or ``received``.
+    ``kind``: ``text``, ``reasoning``, ``call``, ``started``, ``dropped``, ``committed``, ``received`` or
+    ``view``.
     """
 
     kind: str
     text: str = ""
     position: int = 0
+    name: str = ""
+    """Of a ``view``: its type; ``text`` is then its content as JSON text."""
 
 
 class Live(Protocol):

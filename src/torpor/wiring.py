@@ -40,7 +40,7 @@ from torpor.stores.sqlite import Database, SqliteStore
 from torpor.tools.addresses import host_of, is_loopback
 from torpor.tools.callbacks import Callbacks
 from torpor.tools.client import HttpTransport
-from torpor.tools.tokens import Keys
+from torpor.tools.tokens import Keys, scope_of
 
 if TYPE_CHECKING:
     from torpor.web.shapes import Health
@@ -128,7 +128,9 @@ class Parts:
         self._stack.push_async_callback(self.transport.close)
         self._stack.push_async_callback(_let_go, [member.model for member in members])
         self.keys = await Keys.open(self.side)
-        self.callbacks = Callbacks(self.store, self.side, self.keys, self.clock)
+        self.callbacks = Callbacks(
+            self.store, self.side, self.keys, self.clock, servers=self.servers.values(), live=self.live
+        )
         self.threads = Threads(
             self.store, self.side, self.queue, self.live, self.roster, self.clock, self.ids
         )
@@ -179,14 +181,16 @@ class Parts:
                 swept.cancel()
                 await asyncio.gather(swept, return_exceptions=True)
 
-    async def callback_url(self, thread: str, call: str) -> str:
+    async def callback_url(self, thread: str, call: str, server: str = "") -> str:
         """Where a tool server posts what comes of a call. ``Unavailable`` while no server is registered."""
+        known = self.servers.get(server)
+        scope = scope_of(server) if known and known.secrets else "call"
         base = self.public_url or self.here or (await self.address()).url
         if not base:
             raise Unavailable(
                 "No address for callbacks is known: run `torpor serve` on this store once, or set public_url."
             )
-        return f"{base.rstrip('/')}/callbacks/{await self.keys.sign(thread, call)}"
+        return f"{base.rstrip('/')}/callbacks/{await self.keys.sign(thread, call, scope)}"
 
     async def address(self) -> Address:
         """The address that is registered for this store's callbacks; without a URL if none is."""

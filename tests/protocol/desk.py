@@ -1,6 +1,7 @@
 """A store with threads that wait for calls, and the desk at which callbacks for them are handed in."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ from torpor.clock import SystemClock
 from torpor.core.codec import encode
 from torpor.core.signals import AnySignal, Finished, HappenedSignal
 from torpor.core.thread import Head, OpenCall, Subscription
-from torpor.ports import Commit, Row
+from torpor.ports import Clock, Commit, Row
 from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import SqliteStore
 from torpor.tools.callbacks import Callbacks, Outcome
@@ -25,12 +26,13 @@ class Desk:
 
     settings: dict[str, Any] = field(default_factory=dict)
     store: MemoryStore | SqliteStore = field(default_factory=lambda: MemoryStore(SystemClock()))
+    clock: Clock = field(default_factory=SystemClock)
     keys: Keys = field(init=False)
     callbacks: Callbacks = field(init=False)
 
     async def open(self) -> "Desk":
         self.keys = await Keys.open(self.store)
-        self.callbacks = Callbacks(self.store, self.store, self.keys, SystemClock(), **self.settings)
+        self.callbacks = Callbacks(self.store, self.store, self.keys, self.clock, **self.settings)
         return self
 
     async def thread(self, id: str = "T", **head: Any) -> None:
@@ -56,10 +58,18 @@ class Desk:
             )
         )
 
-    async def post(self, body: object, *, thread: str = "T", call: str = "call_1", **more: Any) -> Outcome:
+    async def post(
+        self,
+        body: object,
+        *,
+        thread: str = "T",
+        call: str = "call_1",
+        scope: str = "call",
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> Outcome:
         """Hand in a body (bytes as they are, all else as JSON) with the token of a call."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return await self.callbacks.receive(self.keys.mint(thread, call), raw, **more)
+        return await self.callbacks.receive(self.keys.mint(thread, call, scope), raw, headers)
 
     async def results(self, thread: str = "T") -> list[Finished]:
         """The results in a thread's inbox."""

@@ -318,36 +318,6 @@ async def test_a_malformed_event_id_counts_as_none(desk: Desk, event_id: object)
     assert happened.id.startswith("call_1/fresh/")
 
 
-async def test_what_needs_a_person_settles_the_call_with_an_error_for_now(desk: Desk) -> None:
-    url = "https://id.test/authorize?state=Zk3"
-    assert (
-        await desk.post({"type": "oauth", "group_id": "T", "id": "call_1", "auth_url": url})
-    ).status == 200
-    [settled] = await desk.results()
-    assert settled.is_error
-    assert "authorize" in text_of(settled.parts)
-    assert "Zk3" not in text_of(settled.parts)
-
-
-async def test_a_choice_is_told_to_the_model_for_now(desk: Desk) -> None:
-    assert (await desk.post(choice())).status == 200
-    [settled] = await desk.results()
-    assert settled.is_error
-    assert "Reorder?" in text_of(settled.parts)
-
-
-async def test_a_view_is_acknowledged_and_ignored(desk: Desk) -> None:
-    view = {
-        "type": "view_update",
-        "group_id": "T",
-        "view_type": "diff",
-        "content": {"patch": "x", "n": 1e300},
-    }
-    outcome = await desk.post(view)
-    assert (outcome.status, outcome.ring) == (200, None)
-    assert not await desk.inbox()
-
-
 async def test_a_body_over_the_limit_is_413_and_settles_its_call() -> None:
     desk = await Desk({"body_limit": 1_000}).open()
     await desk.thread()

@@ -100,9 +100,9 @@ async def test_events_without_identity_are_each_new_and_with_one_the_same(desk: 
 
 async def test_a_webhook_id_identifies_an_event_that_has_no_id_of_its_own(desk: Desk) -> None:
     for _ in range(2):
-        await desk.post(event(), webhook_id="w1")
-    await desk.post(event(event_id="e1"), webhook_id="w2")
-    await desk.post(event(event_id="e1"), webhook_id="w3")
+        await desk.post(event(), headers=[("webhook-id", "w1")])
+    await desk.post(event(event_id="e1"), headers=[("webhook-id", "w2")])
+    await desk.post(event(event_id="e1"), headers=[("webhook-id", "w3")])
     assert [happened.event_id for happened in await desk.events()] == ["w1", "e1"]
 
 

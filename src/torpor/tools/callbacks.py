@@ -6,7 +6,7 @@ Nothing here decides what a thread does with the news; the core judges that when
 import hashlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 import msgspec
@@ -14,10 +14,12 @@ import msgspec
 from torpor.core.codec import decode_head
 from torpor.core.errors import Broken, Refused, Unavailable
 from torpor.core.messages import By, Text
-from torpor.core.signals import AnySignal, Finished, HappenedSignal
-from torpor.core.thread import Head, OpenCall, Subscription
+from torpor.core.signals import AnySignal, Finished, HappenedSignal, RequestedSignal
+from torpor.core.thread import OpenCall, Subscription
 from torpor.core.tiers import not_before, start_by
-from torpor.ports import Clock, Ring, Row, Side, Store
+from torpor.ports import WEBHOOKS, Clock, Live, Ring, Side, Store
+from torpor.tools.catalog import RapServer
+from torpor.tools.opened import Opened, open_call
 from torpor.tools.protocol import (
     SETTLE_NOTHING,
     AnyCallback,
@@ -29,8 +31,10 @@ from torpor.tools.protocol import (
     parse_callback,
 )
 from torpor.tools.results import RESULT_KEPT, aside, bounded
-from torpor.tools.strict import ID_LIMIT, Malformed
-from torpor.tools.tokens import Keys, Token
+from torpor.tools.signatures import Secrets, Unsigned
+from torpor.tools.strict import Malformed
+from torpor.tools.tokens import Keys, Token, mark_of
+from torpor.tools.views import Unshown, Views
 
 BODY_LIMIT = 64 * 1024 * 1024
 """Bytes of one callback body that are taken."""
@@ -55,25 +59,6 @@ class Outcome(msgspec.Struct, frozen=True):
     """Seconds for a ``Retry-After`` header; 0: none."""
 
 
-class _Opened(msgspec.Struct, frozen=True):
-    """A verified token, the thread it names, and what is open of its call."""
-
-    token: Token
-    row: Row
-    call: OpenCall | Subscription | None
-    readable: bool
-    """The head could be read; where it could not, the core decides later whether the call is open."""
-
-    @property
-    def is_open(self) -> bool:
-        return self.call is not None or not self.readable
-
-    def by(self, digest: str) -> By:
-        """Who sent a body of this digest, and how that was verified."""
-        source = (self.call.server or self.call.name) if self.call else ""
-        return By("tool", source, "callback", self.token.key_id, digest)
-
-
 _FORBIDDEN = Outcome(403, "The callback token is not valid.")
 _CONTRADICTS = Outcome(403, "The body names another thread or call than its callback URL.")
 _UNKNOWN = Outcome(404, "There is no such thread.")
@@ -84,6 +69,7 @@ _TAKEN = Outcome(200)
 class Callbacks:
     """Receives callbacks. One object serves all threads of a store.
 
+    ``servers``: those that are configured here, of which some sign what they send. ``live`` is told of views.
     ``fresh`` names events that carry no identity: every delivery of such an event counts as new.
     """
 
@@ -94,6 +80,8 @@ class Callbacks:
         keys: Keys,
         clock: Clock,
         *,
+        servers: Iterable[RapServer] = (),
+        live: Live | None = None,
         body_limit: int = BODY_LIMIT,
         result_kept: int = RESULT_KEPT,
         at_once: int = AT_ONCE,
@@ -103,6 +91,9 @@ class Callbacks:
         self._side = side
         self._keys = keys
         self._clock = clock
+        self._servers = {server.url: server for server in servers}
+        self._marks = {mark_of(url): url for url in self._servers}
+        self._views = Views(side, clock, live)
         self.body_limit = body_limit
         self._result_kept = result_kept
         self.at_once = at_once
@@ -121,23 +112,42 @@ class Callbacks:
             return _FORBIDDEN
         except (Unavailable, Broken) as error:
             return _busy(error)
-        return None if scope == "call" else _FORBIDDEN
+        return None if scope.partition("@")[0] == "call" else _FORBIDDEN
 
-    async def receive(self, token: str, body: bytes, *, webhook_id: str = "") -> Outcome:
-        """The whole way of one callback.
+    async def receive(self, token: str, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> Outcome:
+        """The whole way of one callback, which came with these headers: all of them, repeated ones too.
 
-        ``webhook_id`` is the header of that name; it identifies events that carry no id of their own.
+        A ``webhook-id`` identifies events that carry no id of their own.
         """
         if len(body) > self.body_limit:
             return await self.too_large(token)
-        return await self._answer(token, lambda opened: self._judge(opened, body, webhook_id))
+        said = tuple(headers)
+        return await self._answer(token, lambda opened: self._taken(opened, body, said))
 
     async def too_large(self, token: str) -> Outcome:
         """The answer for a body over ``body_limit``, of which nothing needs to have been read."""
         text = f"the answer of its tool server is larger than {self.body_limit:,} bytes"
         return await self._answer(token, lambda opened: self._unusable(opened, 413, text))
 
-    async def _answer(self, token: str, work: Callable[[_Opened], Awaitable[Outcome]]) -> Outcome:
+    async def _taken(self, opened: Opened, body: bytes, headers: tuple[tuple[str, str], ...]) -> Outcome:
+        """Judge a body, once, if it has to be signed and is."""
+        opened = msgspec.structs.replace(opened, headers=headers)
+        if opened.secrets is None:
+            return await self._judge(opened, body)
+        try:
+            check = opened.secrets.verify
+            signed = await aside(len(body), check, headers, body, self._clock.now())
+        except Unsigned as error:
+            return self._refused(opened, Outcome(401, str(error)))
+        key = f"{opened.token.thread}/{opened.token.call}/{signed.id}"
+        if await self._side.get(WEBHOOKS, key) is not None:
+            return _TAKEN
+        outcome = await self._judge(msgspec.structs.replace(opened, signed=signed), body)
+        if outcome.status == 200:
+            await self._side.put(WEBHOOKS, key, b"1")
+        return outcome
+
+    async def _answer(self, token: str, work: Callable[[Opened], Awaitable[Outcome]]) -> Outcome:
         if self._under_way >= self.at_once:
             return Outcome(503, "Too many callbacks at once.", retry_after=RETRY_SECONDS)
         self._under_way += 1
@@ -152,17 +162,26 @@ class Callbacks:
             self._under_way -= 1
         return outcome
 
-    async def _open(self, token: Token) -> _Opened | None:
+    async def _open(self, token: Token) -> Opened | None:
         row = await self._store.row(token.thread)
         if row is None:
             return None
         try:
             head = decode_head(row.head, row.shape)
         except (Unavailable, Broken):
-            return _Opened(token, row, None, readable=False)
-        return _Opened(token, row, _open_call(head, token.call), readable=True)
+            return Opened(token, row, None, None, self._secrets_of(token, None))
+        call = open_call(head, token.call)
+        return Opened(token, row, head, call, self._secrets_of(token, call))
 
-    async def _judge(self, opened: _Opened, body: bytes, webhook_id: str) -> Outcome:
+    def _secrets_of(self, token: Token, call: OpenCall | Subscription | None) -> Secrets | None:
+        """What a call's server must sign with; ``Unavailable`` if only another process knows."""
+        url = call.server if call else self._marks.get(token.server, "")
+        server = self._servers.get(url)
+        if server is None and token.server:
+            raise Unavailable("Its tool server signs what it sends, and is not configured here.")
+        return server.secrets if server else None
+
+    async def _judge(self, opened: Opened, body: bytes) -> Outcome:
         try:
             message, digest = await aside(len(body), _read, body)
         except Malformed as error:
@@ -171,15 +190,28 @@ class Callbacks:
             return self._refused(opened, _CONTRADICTS)
         match message:
             case View():
-                return _TAKEN
+                return await self._view(opened, message)
             case ToolResult():
                 return await self._result(opened, message, opened.by(digest))
             case Event():
-                return await self._event(opened, message, opened.by(digest), webhook_id)
+                return await self._event(opened, message, opened.by(digest))
             case _:
-                return await self._asks(opened, message)
+                return await self._asks(opened, message, opened.by(digest))
 
-    async def _malformed(self, opened: _Opened, error: Malformed) -> Outcome:
+    async def _view(self, opened: Opened, message: View) -> Outcome:
+        """Keep a view, of a call that may be settled long since; a closed thread's is dropped."""
+        if opened.is_closed:
+            return _TAKEN
+        head = opened.head
+        try:
+            await self._views.take(
+                message, opened.token.call, {*head.pending, *head.detached} if head else ()
+            )
+        except Unshown as error:
+            return self._refused(opened, Outcome(error.status, str(error)))
+        return _TAKEN
+
+    async def _malformed(self, opened: Opened, error: Malformed) -> Outcome:
         if _contradicts(opened.token, error.thread, error.call):
             return self._refused(opened, _CONTRADICTS)
         if error.type in SETTLE_NOTHING:
@@ -187,16 +219,18 @@ class Callbacks:
         outcome = await self._unusable(opened, 400, "the answer of its tool server is malformed")
         return msgspec.structs.replace(outcome, text=str(error))
 
-    async def _unusable(self, opened: _Opened, status: int, why: str) -> Outcome:
+    async def _unusable(self, opened: Opened, status: int, why: str) -> Outcome:
         """Refuse a body, and settle its call, since nobody sends again what was refused."""
         ring = None
-        if isinstance(opened.call, OpenCall) or not opened.readable:
+        if opened.secrets is not None and opened.signed is None:
+            return self._refused(opened, Outcome(status, f"Not taken: {why}."))  # nobody knows who sent it
+        if isinstance(opened.call, OpenCall) or opened.head is None:
             text = f"Error: no result, because {why}. The call may have taken effect."
             signal = self._settling(opened, "unusable", text)
             ring = (await self._post(opened, signal)).ring
         return self._refused(opened, Outcome(status, f"Not taken: {why}.", ring))
 
-    async def _result(self, opened: _Opened, message: ToolResult, by: By) -> Outcome:
+    async def _result(self, opened: Opened, message: ToolResult, by: By) -> Outcome:
         id = f"{message.call}/result/{by.body_hash[:HASH_KEPT]}"
         if not opened.is_open:
             return await self._late(opened, id)
@@ -218,8 +252,8 @@ class Callbacks:
         )
         return await self._post(opened, signal)
 
-    async def _event(self, opened: _Opened, message: Event, by: By, webhook_id: str) -> Outcome:
-        id = f"{message.call}/{self._identity(message, webhook_id)}"
+    async def _event(self, opened: Opened, message: Event, by: By) -> Outcome:
+        id = f"{message.call}/{self._identity(opened, message)}"
         if not opened.is_open:
             return await self._late(opened, id)
         kept = await bounded((Text(message.text),), partial(self._put, opened), limit=self._result_kept)
@@ -234,36 +268,39 @@ class Callbacks:
             size=kept.size,
             final=message.final,
             associative=message.associative,
-            event_id=message.event_id or webhook_id[:ID_LIMIT],
+            event_id=message.event_id or opened.webhook_id,
             seq=message.seq,
             occurred_at=message.occurred_at,
             natural_key=message.natural_key,
         )
         return await self._post(opened, signal)
 
-    def _identity(self, message: Event, webhook_id: str) -> str:
+    def _identity(self, opened: Opened, message: Event) -> str:
         """What makes two deliveries the same event: the source's own key, else an id, else nothing."""
         if message.natural_key:
             return f"key/{message.natural_key}"
-        if message.event_id:
-            return f"event/{message.event_id}"
-        return f"webhook/{webhook_id[:ID_LIMIT]}" if webhook_id else f"fresh/{self._fresh()}"
+        return opened.named(message.event_id) or f"fresh/{self._fresh()}"
 
-    async def _asks(self, opened: _Opened, message: Authorization | Choice) -> Outcome:
-        """The tool wants a person; until that can be arranged, the model is told so."""
+    async def _asks(self, opened: Opened, message: Authorization | Choice, by: By) -> Outcome:
+        """The tool wants a person; one that names nothing else asks once of each kind for a call."""
         kind = "authorization" if isinstance(message, Authorization) else "choice"
+        named = opened.named(message.event_id)
+        id = f"{message.call}/{kind}/{named}" if named else f"{message.call}/{kind}"
         if not opened.is_open:
-            return await self._late(opened, f"{message.call}/{kind}")
-        what = "authorize it" if isinstance(message, Authorization) else f"choose: {message.prompt[:500]}"
-        text = f"Error: the tool waits for a person to {what}. That cannot be arranged from here."
-        return await self._post(opened, self._settling(opened, kind, text))
+            return await self._late(opened, id)
+        if isinstance(opened.call, Subscription):
+            return self._refused(opened, Outcome(400, "The call is settled, so nobody is asked for it."))
+        signal = RequestedSignal(
+            message.thread, id, self._clock.now(), by, call=message.call, kind=kind, expires=message.expires
+        )
+        return await self._post(opened, _asking(signal, message))
 
-    async def _late(self, opened: _Opened, signal_id: str) -> Outcome:
+    async def _late(self, opened: Opened, signal_id: str) -> Outcome:
         """For a call with nothing open: a repeat of what was taken is fine, anything else must stop."""
         seen = await self._side.seen(opened.token.thread, signal_id)
         return _TAKEN if seen else self._refused(opened, _GONE)
 
-    def _settling(self, opened: _Opened, kind: str, text: str) -> Finished:
+    def _settling(self, opened: Opened, kind: str, text: str) -> Finished:
         return Finished(
             thread=opened.token.thread,
             id=f"{opened.token.call}/{kind}",
@@ -274,7 +311,7 @@ class Callbacks:
             cause=UNUSABLE,
         )
 
-    async def _post(self, opened: _Opened, signal: AnySignal) -> Outcome:
+    async def _post(self, opened: Opened, signal: AnySignal) -> Outcome:
         [posted] = await self._store.post([signal])
         if posted.outcome == "unknown":
             return _UNKNOWN
@@ -283,19 +320,26 @@ class Callbacks:
         ring = Ring(row.thread, by, not_before(row.tier, by), row.tier, row.owner, row.agent)
         return Outcome(200, "", ring)
 
-    async def _put(self, opened: _Opened, handle: str, body: bytes) -> None:
+    async def _put(self, opened: Opened, handle: str, body: bytes) -> None:
         await self._side.put_blob(opened.token.thread, handle, body)
 
-    def _refused(self, opened: _Opened, outcome: Outcome) -> Outcome:
+    def _refused(self, opened: Opened, outcome: Outcome) -> Outcome:
         token = opened.token
         logger.info("callback for %r of %r: %d %s", token.call, token.thread, outcome.status, outcome.text)
         return outcome
 
 
-def _open_call(head: Head, call: str) -> OpenCall | Subscription | None:
-    if head.state == "closed":
-        return None
-    return head.pending.get(call) or head.detached.get(call) or head.subscriptions.get(call)
+def _asking(signal: RequestedSignal, message: Authorization | Choice) -> RequestedSignal:
+    change = msgspec.structs.replace
+    if isinstance(message, Authorization):
+        return change(signal, url=message.url)
+    return change(
+        signal,
+        prompt=message.prompt,
+        choices=message.choices,
+        default=str(message.default),
+        url=message.response_url,
+    )
 
 
 def _contradicts(token: Token, thread: str, call: str) -> bool:

@@ -18,8 +18,10 @@ from torpor.core.definition import ToolSpec
 from torpor.core.errors import Refused
 from torpor.core.request import INJECTED
 from torpor.tools.addresses import check_url, origin_of, reach
-from torpor.tools.protocol import FEATURES, WireTool, parse_manifest
+from torpor.tools.manifests import WireTool, parse_manifest
+from torpor.tools.protocol import FEATURES
 from torpor.tools.schema import check_schema, compile_schema
+from torpor.tools.signatures import TOLERANCE, Secrets, checked_tolerance
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -68,6 +70,12 @@ class RapServer:
     """Hosts its endpoint may name although they have addresses that are not public."""
     token_origins: tuple[str, ...] = ()
     """Further origins that get the token, such as ``https://calls.tools.test``."""
+    secret: str | bytes | Sequence[str | bytes] | None = dataclasses.field(default=None, repr=False)
+    """With a secret (``whsec_…``), each request to the server is signed, and what it sends must be. Of
+    several the first one signs and all verify, so that secrets can be changed without a gap."""
+    tolerance: float = TOLERANCE
+    """Seconds by which the time of a signature may differ from ours."""
+    secrets: Secrets | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, str):
@@ -79,6 +87,11 @@ class RapServer:
             raise Refused("A tool server's token must be non-empty printable ASCII without spaces.")
         if self.pin and not _PIN.fullmatch(self.pin):
             raise Refused("A pin must be 'sha256:' and 64 hexadecimal digits in lower case.")
+        checked_tolerance(self.tolerance)
+        if self.secret is not None:
+            listed = (self.secret,) if isinstance(self.secret, str | bytes) else tuple(self.secret)
+            object.__setattr__(self, "secret", listed)
+            object.__setattr__(self, "secrets", Secrets(listed, self.tolerance))
         parts = urlsplit(self.url)
         tidy = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), parts.query, ""))
         object.__setattr__(self, "url", tidy)
@@ -138,6 +151,8 @@ class Manifest(msgspec.Struct, frozen=True, eq=False):
     hash: str
     tools: tuple[ToolSpec, ...]
     """With an empty ``server``: the same manifest may come from several."""
+    needs_migration: bool = False
+    """Its server keeps state of sessions, which it must be told to move."""
     warnings: tuple[str, ...] = ()
 
 
@@ -263,7 +278,7 @@ def _checked(body: bytes, hash: str) -> Manifest:
         for tool in tools
         if not tool.name.isascii()
     )
-    return Manifest(wire.name, wire.endpoint, hash, tools, warnings)
+    return Manifest(wire.name, wire.endpoint, hash, tools, wire.needs_migration, warnings)
 
 
 def _defects_of(tool: WireTool) -> list[str]:

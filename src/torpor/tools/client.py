@@ -7,9 +7,10 @@ import asyncio
 import hashlib
 import logging
 import re
+import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -77,12 +78,20 @@ def _allowed(name: str, host: str, hosts: frozenset[str]) -> bool:
 class HttpTransport:
     """Tool servers by base URL; fulfils the ``Transport`` port.
 
-    ``resolver`` replaces the system's look-up of names. The address check stays in front of it.
+    ``resolver`` replaces the system's look-up of names. The address check stays in front of it. ``now`` and
+    ``fresh`` give the time and the id of what is signed.
     """
 
     def __init__(
-        self, servers: Iterable[RapServer] = (), *, resolver: AbstractResolver | None = None
+        self,
+        servers: Iterable[RapServer] = (),
+        *,
+        resolver: AbstractResolver | None = None,
+        now: Callable[[], float] = time.time,
+        fresh: Callable[[], str] = lambda: secrets.token_hex(16),
     ) -> None:
+        self._now = now
+        self._fresh = fresh
         self._servers = {server.url: server for server in servers}
         self._endpoints: dict[str, str] = {}
         self._resolver = resolver
@@ -218,7 +227,7 @@ class HttpTransport:
         try:
             async with (
                 asyncio.timeout(server.timeout),
-                self._request(server, "POST", url, headers, body) as answer,
+                self._request(server, "POST", url, headers, body, key) as answer,
             ):
                 _judge(answer, what or f"{server.url} refused the call")
         except TimeoutError:
@@ -249,13 +258,24 @@ class HttpTransport:
 
     @asynccontextmanager
     async def _request(
-        self, server: RapServer, method: str, url: str, headers: dict[str, str], body: bytes | None = None
+        self,
+        server: RapServer,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        body: bytes | None = None,
+        id: str = "",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One request, no redirects followed; failures of the network become errors of ours."""
+        """One request, no redirects followed; failures of the network become errors of ours.
+
+        ``id``: of the message, where it may be sent again.
+        """
         check_url(url, allow_http=server.allow_http, what=f"An address given by {server.url}")
         token = server.token_for(url)
         if token:
             headers = {**headers, "Authorization": f"Bearer {token}"}
+        if server.secrets is not None:
+            headers = {**headers, **server.secrets.sign(id or self._fresh(), self._now(), body or b"")}
         limits = aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_SECONDS, server.timeout / 2))
         reset = _permitted.set(server.reach)
         try:

@@ -15,7 +15,7 @@ from torpor.core.errors import Refused
 from torpor.core.messages import Part, Segment, Text
 from torpor.core.text import clean
 from torpor.tools.results import image_part
-from torpor.tools.strict import ID_LIMIT, Malformed, Reader, parse_object, repeated, repeats_within
+from torpor.tools.strict import ID_LIMIT, Malformed, Reader, parse_object, repeated
 
 _ITEM = frozenset({"type", "text", "data", "mediaType"})
 
@@ -29,6 +29,12 @@ INVOCATION_LIMIT = 1_000_000
 """Bytes of one invocation; tool servers commonly refuse more."""
 DISPLAY_KEPT = 64_000
 """Characters of display segments that are kept with one result."""
+PROMPT_KEPT = 8_000
+"""Characters of what a person is asked that are kept."""
+CHOICES_MOST = 100
+CHOICE_MOST = 1_000
+"""Choices of one question, and characters of one choice."""
+URL_MOST = 8_000
 
 MANIFEST_PATH = "/.well-known/rap-toolset"
 CANCEL_PATH = "/cancel_tool_call"
@@ -37,6 +43,8 @@ STATUS_PATH = "/tool_call_status"
 MIGRATE_PATH = "/migrate"
 
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""An escape in JSON text; as a group, the half of a pair of surrogates that stands alone."""
 
 
 class Callback(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +79,8 @@ class Authorization(Callback, frozen=True, kw_only=True):
     """The tool needs a person to authorize it at ``url``."""
 
     url: str
+    expires: float = 0.0
+    """When the tool stops waiting for it, in seconds since the epoch; 0: it did not say."""
 
 
 class Choice(Callback, frozen=True, kw_only=True):
@@ -80,13 +90,18 @@ class Choice(Callback, frozen=True, kw_only=True):
     choices: tuple[str, ...]
     default: int
     response_url: str
+    expires: float = 0.0
+    """As for an authorization."""
 
 
 class View(Callback, frozen=True, kw_only=True):
-    """New content of one view of a thread."""
+    """New content of one view of a thread; no content clears it."""
 
     type: str
     content: Mapping[str, Any]
+    text: str = "{}"
+    """The content as JSON text, just as it came."""
+    seq: int = 0
 
 
 AnyCallback = ToolResult | Event | Authorization | Choice | View
@@ -104,7 +119,24 @@ def parse_callback(body: bytes) -> AnyCallback:
     reader.thread = reader.id("group_id")
     if reader.type not in _CALLBACKS:
         reader.fail("The type of the message is not known here.")
-    return _CALLBACKS[reader.type](reader)
+    read = _CALLBACKS[reader.type](reader)
+    return msgspec.structs.replace(read, text=_as_it_came(body)) if isinstance(read, View) else read
+
+
+class _Content(msgspec.Struct):
+    content: msgspec.Raw
+
+
+_content = msgspec.json.Decoder(_Content)
+
+
+def _as_it_came(body: bytes) -> str:
+    """A view's content as JSON text, with its numbers and the order of its members as they came."""
+    whole = _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], body) if b"\\" in body else body
+    try:
+        return bytes(_content.decode(whole).content).decode()
+    except msgspec.MsgspecError:  # strict in other ways than what has read it already
+        raise Malformed("The body is not JSON in UTF-8.", type="view_update") from None
 
 
 def _identified(reader: Reader) -> None:
@@ -190,13 +222,12 @@ def _fits(kind: object, content: object) -> bool:
 
 def _event(reader: Reader) -> Event:
     reader.call = reader.id("tool_call_id")
-    seq = reader.members.get("seq")
     return Event(
         **_shared(reader),
         text=reader.text("text"),
         associative=reader.flag("associative"),
         final=reader.flag("final"),
-        seq=seq if type(seq) is int and 0 < seq < 2**53 else 0,
+        seq=reader.number("seq"),
         natural_key=reader.extension("natural_key", ID_LIMIT),
     )
 
@@ -204,35 +235,50 @@ def _event(reader: Reader) -> Event:
 def _authorization(reader: Reader) -> Authorization:
     _identified(reader)
     url = reader.text("auth_url")
-    if not url.lower().startswith("https://"):
-        reader.fail("'auth_url' must be an https URL.")
-    return Authorization(**_shared(reader), url=url)
+    if not url.lower().startswith("https://") or len(url) > URL_MOST:
+        reader.fail(f"'auth_url' must be an https URL of at most {URL_MOST:,} characters.")
+    return Authorization(**_shared(reader), url=url, expires=reader.instant("expires_at"))
 
 
 def _choice(reader: Reader) -> Choice:
     _identified(reader)
-    choices = reader.list("choices") or []
-    if not choices or not all(isinstance(choice, str) for choice in choices):
-        reader.fail("'choices' must be an array of at least one string.")
+    choices = _choices(reader)
     default = reader.index("default")
     if not 0 <= default < len(choices):
         reader.fail("'default' must be an index of 'choices'.")
+    url = reader.text("response_url")
+    if len(url) > URL_MOST:
+        reader.fail(f"'response_url' must have at most {URL_MOST:,} characters.")
     return Choice(
         **_shared(reader),
-        prompt=reader.text("prompt"),
-        choices=tuple(clean(choice) for choice in choices),
+        prompt=_shortened(reader.text("prompt"), PROMPT_KEPT),
+        choices=choices,
         default=default,
-        response_url=reader.text("response_url"),
+        response_url=url,
+        expires=reader.instant("expires_at"),
     )
+
+
+def _choices(reader: Reader) -> tuple[str, ...]:
+    choices = reader.list("choices") or []
+    if not choices or not all(isinstance(choice, str) for choice in choices):
+        reader.fail("'choices' must be an array of at least one string.")
+    if len(choices) > CHOICES_MOST:
+        reader.fail(f"'choices' must be at most {CHOICES_MOST}.")
+    return tuple(_shortened(clean(choice), CHOICE_MOST) for choice in choices)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… [cut, {len(text):,} characters]"
 
 
 def _view(reader: Reader) -> View:
     reader.call = ""
-    kind = reader.text("view_type")
+    kind = reader.id("view_type")
     content = reader.value("content")
     if not isinstance(content, dict):
         reader.fail("'content' must be an object.")
-    return View(**_shared(reader), type=kind, content=content)
+    return View(**_shared(reader), type=kind, content=content, seq=reader.number("seq"))
 
 
 _CALLBACKS: dict[str, Callable[[Reader], AnyCallback]] = {
@@ -323,98 +369,3 @@ def selection(call: str, selected: int) -> bytes:
 def migration(session: str, destination: str) -> bytes:
     """The body that has a server move a session to the instance at another base URL."""
     return msgspec.json.encode({"session_id": session, "destination_url": destination})
-
-
-# ---------------------------------------------------------------- manifests
-
-
-class WireTool(msgspec.Struct, frozen=True):
-    """A tool as a manifest defines it; ``schema`` may still be anything."""
-
-    name: str
-    description: str
-    schema: Any
-    read_only: bool = False
-    idempotent: bool = False
-
-
-class WireManifest(msgspec.Struct, frozen=True):
-    """A manifest's members, of the right types; what they mean is for the catalogue to judge."""
-
-    name: str
-    endpoint: str
-    tools: tuple[WireTool, ...]
-    features: tuple[str, ...]
-    defects: tuple[str, ...]
-    """What is wrong with the shape, member by member; the manifest is unusable if there is any."""
-
-
-def parse_manifest(body: bytes) -> WireManifest:
-    """A manifest from its bytes, with all defects of shape. ``Malformed`` if it is no JSON object."""
-    members = parse_object(body)
-    defects: list[str] = [f"'{name}' comes more than once" for name in repeated(members) & _MANIFEST]
-    name = _string(members, "name", "the toolset", defects)
-    if name and len(name) > 128:
-        defects.append("'name' of the toolset has more than 128 characters")
-    _string(members, "description", "the toolset", defects, needed=False)
-    if not isinstance(members.get("needsMigration"), bool | None):
-        defects.append("'needsMigration' must be true or false")
-    listed = members.get("tools")
-    if not isinstance(listed, list) or not listed:
-        defects.append("'tools' must be an array of at least one tool")
-        listed = []
-    features = members.get("features")
-    return WireManifest(
-        name=name,
-        endpoint=_string(members, "endpoint", "the toolset", defects),
-        tools=tuple(_wire_tool(tool, number, defects) for number, tool in enumerate(listed, 1)),
-        features=tuple(f for f in features if isinstance(f, str)) if isinstance(features, list) else (),
-        defects=tuple(defects),
-    )
-
-
-_MANIFEST = frozenset({"name", "description", "endpoint", "tools", "needsMigration"})
-_TOOL = frozenset({"name", "description", "inputSchema", "annotations", "displayScript"})
-
-
-def _wire_tool(tool: object, number: int, defects: list[str]) -> WireTool:
-    if not isinstance(tool, dict):
-        defects.append(f"tool {number} is not an object")
-        return WireTool("", "", {})
-    where = f"tool {number}"
-    defects += [f"'{name}' of {where} comes more than once" for name in repeated(tool) & _TOOL]
-    name = _string(tool, "name", where, defects)
-    where = f"tool {name[:128]!r}" if name else where
-    description = _string(tool, "description", where, defects, empty=True)
-    _string(tool, "displayScript", where, defects, needed=False)
-    annotations = tool.get("annotations")
-    if annotations is not None and not isinstance(annotations, dict):
-        defects.append(f"'annotations' of {where} must be an object")
-        annotations = None
-    if "inputSchema" not in tool:
-        defects.append(f"'inputSchema' of {where} is missing")
-    elif repeats_within(tool["inputSchema"]):
-        defects.append(f"a member within 'inputSchema' of {where} comes more than once")
-    told = annotations or {}
-    schema = tool.get("inputSchema", {})
-    return WireTool(name, description, schema, told.get("readOnly") is True, told.get("idempotent") is True)
-
-
-def _string(
-    members: dict[str, Any],
-    name: str,
-    where: str,
-    defects: list[str],
-    *,
-    needed: bool = True,
-    empty: bool = False,
-) -> str:
-    value = members.get(name)
-    if value is None and not needed:
-        return ""
-    if not isinstance(value, str):
-        defects.append(f"'{name}' of {where} must be a string")
-        return ""
-    if not value and needed and not empty:
-        defects.append(f"'{name}' of {where} is empty")
-    return clean(value)

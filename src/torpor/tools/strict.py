@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, NoReturn
 
 from torpor.core.errors import Refused
@@ -139,6 +140,21 @@ class Reader:
         if value is not None and not isinstance(value, list):
             self.fail(f"'{name}' must be an array.")
         return value
+
+    def number(self, name: str) -> int:
+        """A whole number above 0 of an extension; a malformed one counts as absent, which is 0."""
+        value = self.members.get(name)
+        return value if type(value) is int and 0 < value < 2**53 else 0
+
+    def instant(self, name: str) -> float:
+        """An instant of an extension (RFC 3339), in seconds since the epoch; 0 if absent or malformed."""
+        written = self.extension(name, 64)
+        try:
+            moment = datetime.fromisoformat(written)
+            seconds = moment.timestamp() if moment.tzinfo else 0.0
+        except (ValueError, OverflowError, OSError):
+            return 0.0
+        return max(0.0, seconds)
 
     def extension(self, name: str, most: int = 128) -> str:
         """A short string of an extension; a malformed one counts as absent."""

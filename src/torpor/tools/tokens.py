@@ -48,7 +48,23 @@ class Token(msgspec.Struct, frozen=True):
     thread: str
     call: str
     scope: str
+    """What it is for: ``call``, or that and the mark of a tool server, which must then sign what it sends."""
     key_id: str
+
+    @property
+    def server(self) -> str:
+        """The mark of the tool server that it was made for, where that one signs; else empty."""
+        return self.scope.partition("@")[2]
+
+
+def mark_of(server: str) -> str:
+    """A short mark of a tool server's base URL."""
+    return hashlib.sha256(server.encode()).hexdigest()[:16]
+
+
+def scope_of(server: str) -> str:
+    """The scope of tokens for a tool server that signs what it sends."""
+    return f"call@{mark_of(server)}"
 
 
 class Keys:
@@ -124,10 +140,10 @@ class Keys:
         entries = await self._side.entries(SPACE)
         return {int(name[1:]): key for name, key in entries.items() if _KEY.fullmatch(name)}
 
-    async def sign(self, thread: str, call: str) -> str:
+    async def sign(self, thread: str, call: str, scope: str = "call") -> str:
         """A token for a call, by the newest key that there is now."""
         await self.refresh()
-        return self.mint(thread, call)
+        return self.mint(thread, call, scope)
 
     def mint(self, thread: str, call: str, scope: str = "call") -> str:
         """A token for a call: URL-safe text, by the newest key known. ``Unavailable`` if there is none."""

@@ -52,8 +52,7 @@ class CallbackWeb:
             except TooLarge:
                 return await _unread(request, await self._rung(await self._callbacks.too_large(token)))
             async with self._large if len(body) > LARGE else contextlib.nullcontext():
-                webhook_id = request.headers.get("webhook-id", "")
-                outcome = await self._callbacks.receive(token, body, webhook_id=webhook_id)
+                outcome = await self._callbacks.receive(token, body, request.headers.items())
             return _answer(await self._rung(outcome))
 
     async def _rung(self, outcome: Outcome) -> Outcome:
