@@ -55,7 +55,7 @@ class Agent:
         window: int | None = None,
         events: Events = Events(),
         orphans: str = "close",
-        approvals: str | Approvals = Approvals(),
+        approvals: str | Approvals = "destructive",
     ) -> None:
         _check_name(name)
         try:

@@ -69,7 +69,7 @@ async def test_settings_replace_what_the_function_says() -> None:
 
     assert (function.name, function.description, function.timeout) == ("other", "Words.", 5.0)
     assert function.spec.inline
-    assert not (function.spec.needs_approval or function.spec.destructive)
+    assert (function.spec.needs_approval, function.spec.destructive) == (False, False)
 
 
 def test_a_tool_says_whether_a_person_must_approve_it() -> None:
