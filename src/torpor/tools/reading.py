@@ -41,7 +41,7 @@ class Reach(msgspec.Struct, frozen=True):
         return None
 
     async def parts(self, handle: str) -> tuple[tuple[Part, ...], str]:
-        """What the message named ``thread.position`` holds, and the blob of its whole text, if there is one."""
+        """What the message named ``thread.position`` holds, and the blob of its whole text, if any."""
         thread, _, place = handle.rpartition(".")
         position = int(place) if place.isascii() and place.isdecimal() and len(place) < PLACES else 0
         links = [link for link in self.lineage if link.thread == thread and position <= link.upto]
@@ -59,7 +59,7 @@ class Reach(msgspec.Struct, frozen=True):
 async def read_range(reach: Reach, handle: str, start: int, length: int) -> tuple[str, bool]:
     """Characters ``start`` to ``start + length`` of a stored result, and whether more follow.
 
-    ``handle`` names a blob, or a message by thread and position. ``Refused`` if this thread has no such result.
+    ``handle`` names a blob, or a message by thread and position. ``Refused`` if it is none of this thread's.
     """
     start, length = max(0, start), max(1, min(length, PAGE))
     blob, text = handle, None
