@@ -307,7 +307,8 @@ def _doubles(names: Iterable[str]) -> list[str]:
 def _spec(tool: WireTool, *, announces: bool) -> ToolSpec:
     schema = tool.schema if "type" in tool.schema else {"type": "object", **tool.schema}
     repeat = "safe" if tool.read_only else "keyed" if tool.idempotent or announces else "unsafe"
-    return ToolSpec(tool.name, tool.description, schema, compile_schema(schema), repeat=repeat)
+    check = compile_schema(schema)
+    return ToolSpec(tool.name, tool.description, schema, check, repeat=repeat, destructive=tool.destructive)
 
 
 class _Kept(Generic[K, V]):

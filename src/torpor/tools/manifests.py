@@ -16,6 +16,7 @@ class WireTool(msgspec.Struct, frozen=True):
     schema: Any
     read_only: bool = False
     idempotent: bool = False
+    destructive: bool = False
 
 
 class WireManifest(msgspec.Struct, frozen=True):
@@ -79,8 +80,8 @@ def _wire_tool(tool: object, number: int, defects: list[str]) -> WireTool:
     elif repeats_within(tool["inputSchema"]):
         defects.append(f"a member within 'inputSchema' of {where} comes more than once")
     told = annotations or {}
-    schema = tool.get("inputSchema", {})
-    return WireTool(name, description, schema, told.get("readOnly") is True, told.get("idempotent") is True)
+    marks = [told.get(mark) is True for mark in ("readOnly", "idempotent", "destructive")]
+    return WireTool(name, description, tool.get("inputSchema", {}), *marks)
 
 
 def _string(
