@@ -148,7 +148,7 @@ def _hand_over(step: Step, id: str, child: Child) -> None:
         step,
         ReportedSignal(
             head.parent,
-            f"{step.thread}/hands/{id}",
+            f"{step.thread}/leaves/{id}",
             step.now,
             me(step),
             trace=step.trace,

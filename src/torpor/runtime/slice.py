@@ -13,7 +13,8 @@ from torpor.core.absorb import absorb
 from torpor.core.codec import SHAPE, encode
 from torpor.core.compaction import begin_asked_for, is_due, make_room, make_room_at_once
 from torpor.core.errors import Conflict, ModelRefused, TorporError, Unavailable
-from torpor.core.messages import Born, Noted, Parked
+from torpor.core.family import park
+from torpor.core.messages import Born, Noted
 from torpor.core.plan import Complete, Exceeded, owes_now, plan
 from torpor.core.record import SliceRecord
 from torpor.core.retry import Again, Park, after_failure
@@ -102,7 +103,7 @@ async def _run(slice: Slice) -> Outcome:
     if isinstance(planned, Complete):
         return await _complete(slice)
     if isinstance(planned, Exceeded):
-        step.add(Noted(step.now, Parked(planned.reason, "limit"), step.trace))
+        park(step, planned.reason, "limit")
         return await _commit(slice, "parked")
     return await _commit(slice, planned.why)
 
@@ -167,7 +168,7 @@ async def _failed(slice: Slice, error: TorporError) -> Outcome:
     if isinstance(judged, Park):
         slice.projection = None  # what this try was shown was never answered
         step.back(slice.mark)
-        step.add(Noted(step.now, Parked(judged.reason, judged.kind, judged.aside), step.trace))
+        park(step, judged.reason, judged.kind, aside=judged.aside)
         return await _commit(slice, "parked")
     await _postpone(slice, judged, error)
     await _resume(slice)
@@ -182,7 +183,7 @@ async def _too_long(slice: Slice, error: ModelRefused) -> Outcome:
     stuck = make_room_at_once(step, asked)
     if stuck is None:
         return await _commit(slice, "")
-    step.add(Noted(step.now, Parked(f"{error} {stuck.reason}", error.kind, stuck.aside), step.trace))
+    park(step, f"{error} {stuck.reason}", error.kind, aside=stuck.aside)
     return await _commit(slice, "parked")
 
 

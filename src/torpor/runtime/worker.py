@@ -5,8 +5,10 @@ import logging
 from typing import Any
 
 from torpor.core.errors import Refused, TorporError, Unavailable
+from torpor.core.messages import By, Text
 from torpor.core.retry import backoff
-from torpor.ports import Clock, Lease, Queue
+from torpor.core.signals import ReportedSignal
+from torpor.ports import Clock, Lease, Queue, Ring, Row
 from torpor.runtime.slice import run_slice
 from torpor.runtime.state import Kit, Outcome, Running, calls_off
 
@@ -152,9 +154,24 @@ class Worker:
                 attempt = row.attempt + 1
                 again_at = await self._kit.store.now() + min(BROKEN_MOST, 2.0**attempt)
                 await self._kit.store.postpone(lease.thread, row.version, attempt, again_at, state="parked")
+                await self._tell_parent(row, error)
         except TorporError:
             log.warning("The thread %s could not be parked now", lease.thread)
         return Outcome("broken", again_at=again_at, error=str(error))
+
+    async def _tell_parent(self, row: Row, error: Exception) -> None:
+        """A child that cannot be read says nothing by itself; whoever waits for it is told, once."""
+        if not row.parent or row.purpose == "compaction":
+            return
+        by, text = By("thread", row.thread, "store"), Text(f"It cannot be read: {error}")
+        signal = ReportedSignal(
+            row.parent, f"{row.thread}/broken", await self._kit.store.now(), by,
+            child=row.thread, what="parked", purpose=row.purpose, parts=(text,),
+        )  # fmt: skip
+        (posted,) = await self._kit.store.post([signal])
+        if posted.outcome == "new":
+            ring = Ring(row.parent, signal.at, 0.0, posted.tier, posted.owner, posted.agent)
+            await self._queue.ring([ring])
 
     def _later(self, lease: Lease, error: TorporError | None) -> float:
         wait = backoff(min(lease.attempt + 2, 8), self._kit.ids.jitter())
