@@ -20,6 +20,7 @@ from torpor.models.names import import_by_name
 from torpor.ports import Clock, Model, Queue, Side, Store, Transport
 from torpor.queues.memory import MemoryQueue
 from torpor.queues.sqlite import SqliteQueue
+from torpor.runtime.consents import Consents
 from torpor.runtime.definitions import Definitions
 from torpor.runtime.dispatch import CLAIM_SECONDS, Dispatcher
 from torpor.runtime.equip import Equipment
@@ -136,8 +137,9 @@ class Parts:
         )
         messenger = Messenger(self, self.transport)
         self.equipment = Equipment(self.side, messenger)
+        consents = Consents(self.store, self.roster, self.equipment)
         self.dispatcher = Dispatcher(
-            self.store, self.queue, self.roster, messenger, self.clock, self.ids, self._claim
+            self.store, self.queue, self.roster, messenger, consents, self.clock, self.ids, self._claim
         )
         self.kit = Kit(
             store=self.store,

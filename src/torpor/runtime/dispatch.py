@@ -21,6 +21,7 @@ from torpor.core.thread import OpenCall
 from torpor.core.tiers import not_before, start_by
 from torpor.ports import Clock, OutboxRow, Queue, Ring, Row, Store
 from torpor.runtime.asking import Asking, Asks
+from torpor.runtime.consents import Consents
 from torpor.runtime.ids import Ids
 from torpor.runtime.posting import Posting, is_post
 from torpor.runtime.roster import CallContext, FunctionResult, Roster, Verdict
@@ -63,6 +64,7 @@ class Dispatcher:
         queue: Queue,
         roster: Roster,
         courier: Courier,
+        consents: Consents,
         clock: Clock,
         ids: Ids,
         claim: float = CLAIM_SECONDS,
@@ -71,6 +73,7 @@ class Dispatcher:
         self._queue = queue
         self._roster = roster
         self._courier = courier
+        self._consents = consents
         self._clock = clock
         self._ids = ids
         self._claim = claim
@@ -188,6 +191,10 @@ class Dispatcher:
         once = effect.repeat not in ("safe", "keyed")
         if (vanished and once) or (not effect.server and attempt > RUNS):
             await self._finish(row, effect, _unknown(effect))
+            return
+        refusal = await self._consents.refusal(row, effect)
+        if refusal is not None:
+            await self._finish(row, effect, refusal)
             return
         places = self._senders if effect.server else self._functions
         waits = places.locked()
