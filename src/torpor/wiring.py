@@ -139,8 +139,9 @@ class Parts:
         self.equipment = Equipment(self.side, messenger)
         consents = Consents(self.store, self.roster, self.equipment)
         self.dispatcher = Dispatcher(
-            self.store, self.queue, self.roster, messenger, consents, self.clock, self.ids, self._claim
-        )
+            self.store, self.queue, self.roster, messenger, self.clock, self.ids, self._claim,
+            consents=consents,
+        )  # fmt: skip
         self.kit = Kit(
             store=self.store,
             side=self.side,

@@ -64,10 +64,11 @@ class Dispatcher:
         queue: Queue,
         roster: Roster,
         courier: Courier,
-        consents: Consents,
         clock: Clock,
         ids: Ids,
         claim: float = CLAIM_SECONDS,
+        *,
+        consents: Consents,
     ) -> None:
         self._store = store
         self._queue = queue
