@@ -31,6 +31,7 @@ from torpor.runtime.lineages import Lineages
 from torpor.runtime.live import LocalLive
 from torpor.runtime.presence import presence
 from torpor.runtime.roster import Roster
+from torpor.runtime.scan import scan
 from torpor.runtime.state import Kit
 from torpor.runtime.sweep import sweep_always
 from torpor.runtime.threads import Threads
@@ -173,7 +174,11 @@ class Parts:
         """Run slices here while the block runs, with their sweep, and with word that a worker is there."""
         worker = self.worker(slots)
         sweeping = sweep_always(self.store, self.side, self.queue, self.clock, self.roster.names)
-        swept = asyncio.create_task(sweeping, name="torpor-sweep")
+        asking = scan(self.store, self.side, self.dispatcher.asking, tuple(self.servers))
+        background = [
+            asyncio.create_task(sweeping, name="torpor-sweep"),
+            asyncio.create_task(asking, name="torpor-scan"),
+        ]
         async with presence(self.side, self.clock, self.kit.worker, self.roster.names):
             worker.start()
             try:
@@ -181,8 +186,9 @@ class Parts:
             finally:
                 await worker.stop(GRACE)
                 await self.dispatcher.drain(GRACE)
-                swept.cancel()
-                await asyncio.gather(swept, return_exceptions=True)
+                for task in background:
+                    task.cancel()
+                await asyncio.gather(*background, return_exceptions=True)
 
     async def callback_url(self, thread: str, call: str, server: str = "") -> str:
         """Where a tool server posts what comes of a call. ``Unavailable`` while no server is registered."""

@@ -139,14 +139,23 @@ class Asking:
 
     async def is_lost(self, row: Row, server: str, call: str) -> bool:
         """Ask a server about a call; False also where nobody knows."""
+        try:
+            return await self.ask(row, server, call) is False
+        except (Refused, Unavailable) as error:
+            log.info("%s was asked about the call %r of %r: %s", server, call, row.thread, error)
+            return False
+
+    async def ask(self, row: Row, server: str, call: str) -> bool | None:
+        """Ask a server about a call, unless it has not been handed over yet; raises if it is away."""
         if await self._in_outbox(row.thread, call, Invoke):
-            return False  # it has not been handed over yet, so its server cannot know it
+            return None
         async with self._places:
-            try:
-                return await self._courier.is_alive(row, server, call) is False
-            except (Refused, Unavailable) as error:
-                log.info("%s was asked about the call %r of %r: %s", server, call, row.thread, error)
-                return False
+            return await self._courier.is_alive(row, server, call)
+
+    async def tell_lost(self, row: Row, call: str, *, subscription: bool) -> None:
+        """Post to a thread that nothing more comes of a call."""
+        await self._store.post([lost(row, call, await self._store.now(), subscription=subscription)])
+        await self._ring(row, 0.0)
 
 
 def lost(row: Row, call: str, at: float, *, subscription: bool) -> Finished | HappenedSignal:

@@ -85,7 +85,7 @@ class Dispatcher:
         self._notices = asyncio.Semaphore(NOTICES)
         self._renewal: asyncio.Task[None] | None = None
         self._posting = Posting(store, queue, clock, ids, claim)
-        self._asking = Asking(store, courier, ids, self._ring, self._tasks)
+        self.asking = Asking(store, courier, ids, self._ring, self._tasks)
 
     @property
     def busy(self) -> int:
@@ -162,7 +162,7 @@ class Dispatcher:
             elif isinstance(effect, Cancel | Notify):
                 await self._tell(row, effect)
             elif isinstance(effect, Choose | Check):
-                await self._asking.perform(row, effect, held.attempt, self._servers(row.agent))
+                await self.asking.perform(row, effect, held.attempt, self._servers(row.agent))
         except TorporError as error:
             # The claim runs out and the sweep finds the effect again: nothing is lost by letting go here.
             log.warning("The effect %s of %s was put off: %s", effect.id, row.thread, error)

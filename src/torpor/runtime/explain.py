@@ -11,6 +11,7 @@ from torpor.core.record import SliceRecord
 from torpor.core.request import instant
 from torpor.core.signals import AnySignal, Due
 from torpor.core.thread import Head, OpenCall
+from torpor.core.views import Progress
 from torpor.ports import OutboxRow, Row
 
 WHY_SHOWN = 300
@@ -61,6 +62,8 @@ class Known(msgspec.Struct, frozen=True):
     """The agents that are known here; none: nobody is asked."""
     servers: Sequence[str] = ()
     """Base URLs of its agent's tool servers, where they are known."""
+    progress: Mapping[str, Progress] = {}
+    """How far calls have come, as their tool servers say."""
 
     @property
     def received(self) -> int:
@@ -92,20 +95,28 @@ def explain(known: Known) -> Explanation:
 
 def _calls(known: Known) -> list[Waiting]:
     due = known.due("sleep", "deadline")
-    unsent = {row.effect.call: row for row in known.outbox if isinstance(row.effect, Invoke)}
+    notes = _notes(known)
     pending = [
-        Waiting(id, kind, call.name, call.at, due.get(id, 0.0), note=_sending(call, id, unsent, known.now))
+        Waiting(id, kind, call.name, call.at, due.get(id, 0.0), note=notes[id])
         for id, call in known.head.pending.items()
         if (kind := "sleep" if call.passive else "call")
     ]
     detached = [
-        Waiting(
-            id, "detached", call.name, call.at, due.get(id, 0.0), False, _sending(call, id, unsent, known.now)
-        )
+        Waiting(id, "detached", call.name, call.at, due.get(id, 0.0), False, notes[id])
         for id, call in known.head.detached.items()
         if not call.given_up
     ]
     return pending + detached
+
+
+def _notes(known: Known) -> dict[str, str]:
+    """What more is known of each open call: how far it is on its way, or how far its tool has come."""
+    unsent = {row.effect.call: row for row in known.outbox if isinstance(row.effect, Invoke)}
+    done = known.progress
+    return {
+        id: _sending(call, id, unsent, known.now) or (done[id].words if id in done else "")
+        for id, call in {**known.head.pending, **known.head.detached}.items()
+    }
 
 
 def _sending(call: OpenCall, id: str, unsent: Mapping[str, OutboxRow], now: float) -> str:

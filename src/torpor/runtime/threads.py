@@ -22,6 +22,7 @@ from torpor.core.signals import (
 from torpor.core.text import clean
 from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
+from torpor.core.views import PROGRESS_SPACE, Progress, View, views_space
 from torpor.ports import Asked, Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store
 from torpor.runtime.equip import keeper
 from torpor.runtime.explain import Explanation, Known, explain
@@ -235,6 +236,17 @@ class Threads:
         await self.row(thread)
         return await self.store.records(thread, after, limit)
 
+    async def views(self, thread: str) -> list[View]:
+        """What its tool servers show beside it now, by type."""
+        await self.row(thread)
+        entries = await self.side.entries(views_space(thread))
+        views = [msgspec.msgpack.decode(value, type=View) for value in entries.values()]
+        return sorted((view for view in views if view.content), key=lambda view: view.type)
+
+    async def _progress(self, thread: str) -> dict[str, Progress]:
+        value = await self.side.get(PROGRESS_SPACE, thread)
+        return msgspec.msgpack.decode(value, type=dict[str, Progress]) if value else {}
+
     async def explain(self, thread: str) -> Explanation:
         """What a thread waits for, and since when."""
         row = await self.row(thread)
@@ -248,6 +260,7 @@ class Threads:
             last=await self.store.last_record(thread),
             agents=self.roster.names,
             servers=member.servers if member else (),
+            progress=await self._progress(thread),
         )
         return explain(known)
 
