@@ -13,7 +13,7 @@ STRANGER = "no such thread in its family"
 
 
 def born(step: Step, signal: BornSignal) -> str:
-    """The first signal of a child."""
+    """The first signal of a child, or of a fork, which is asked nothing yet."""
     if step.head.length:
         return "born already"
     name, arguments = signal.name, signal.arguments
@@ -34,6 +34,8 @@ def born(step: Step, signal: BornSignal) -> str:
             title=signal.title,
         ),
     )
+    if signal.purpose == "root":
+        return ABSORBED
     seed = (signal.purpose, signal.call, name, arguments)
     _word(step, signal, signal.parent, "born", seed, signal.parts, owes=True)
     for event in signal.events:
