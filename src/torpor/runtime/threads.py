@@ -11,6 +11,7 @@ from torpor.core.errors import Refused
 from torpor.core.messages import By, Noted, Part, Queued, Said, text_of
 from torpor.core.record import SliceRecord
 from torpor.core.signals import (
+    AnsweredSignal,
     AnySignal,
     ClosedSignal,
     CompactSignal,
@@ -30,8 +31,25 @@ from torpor.runtime.following import Follower
 from torpor.runtime.forking import Fork, forked
 from torpor.runtime.given import agent_name, check_fits, idempotency_key, thread_id, title, words
 from torpor.runtime.ids import Ids
+from torpor.runtime.questions import (
+    ANSWERED,
+    RECEIVED,
+    UNKNOWN,
+    Question,
+    Settled,
+    Value,
+    comment_of,
+    how_it_ended,
+    questions,
+    same,
+    thread_of,
+    value_of,
+)
+from torpor.runtime.receipts import Begun, Contradicts, Receipt, UnknownThread
 from torpor.runtime.replies import Entry, Reply, Search
 from torpor.runtime.roster import Roster
+
+__all__ = ["SAID", "STARTS", "Begun", "Contradicts", "Receipt", "Threads", "UnknownThread"]
 
 MODES = ("steer", "queue", "interrupt")
 SAID = "said"
@@ -40,35 +58,8 @@ STARTS = "starts"
 """Space of what was started under each key."""
 PAGE = 500
 """Messages that are read at once for a watcher."""
-
-
-class UnknownThread(Refused):
-    """There is no thread of this id."""
-
-
-class Contradicts(Refused):
-    """What was done before stands against it: an id or key that is taken, a thread that is closed."""
-
-
-class Receipt(msgspec.Struct, frozen=True):
-    """What a sender holds: the signal's id, and the mode that was applied.
-
-    ``mode`` is the best that is known when the words are stored: ``queue`` text that finds nothing to wait
-    for is said at once (``steer``). What happens until a slice reads it may change that.
-    """
-
-    signal: str
-    mode: str
-    repeat: bool = False
-    """It had been sent before; nothing was added."""
-
-
-class Begun(msgspec.Struct, frozen=True):
-    """A thread that was started. ``repeat``: its key had started it before."""
-
-    row: Row
-    receipt: Receipt | None
-    repeat: bool = False
+ALL = 1_000_000
+"""More messages than a thread has."""
 
 
 class Threads:
@@ -218,6 +209,30 @@ class Threads:
         """Have a thread's history summed up now, however full its window is; one summary at a time."""
         await self._open(thread)
         await self._command(thread, CompactSignal, "compact", by)
+
+    async def waits(self, thread: str) -> list[Question]:
+        """What people are asked for a thread now, oldest first."""
+        return questions(await self.row(thread))
+
+    async def answer(
+        self, wait: str, value: Value, *, by: By = By("person"), comment: str = ""
+    ) -> Settled:
+        """Answer a wait; durable when this returns. The first answer counts, and a repeat of it changes nothing.
+
+        ``Refused`` names what may be answered. A wait that is over, or never was, is no error: see the outcome.
+        """
+        row = await self.store.row(thread_of(wait))
+        open_ = decode_head(row.head, row.shape).waits.get(wait) if row else None
+        if row is None or open_ is None:
+            return Settled(wait, how_it_ended(await self.store.read(row.thread, 0, ALL), wait) if row else UNKNOWN)
+        signal = AnsweredSignal(
+            row.thread, f"{wait}/answer", await self.store.now(), by,
+            wait=wait, value=value_of(open_, value), comment=comment_of(comment),
+        )  # fmt: skip
+        if not await self._post(row, signal):
+            return Settled(wait, RECEIVED)
+        first = [one for one in await self.store.inbox(row.thread) if isinstance(one, AnsweredSignal)]
+        return Settled(wait, RECEIVED if any(same(one, signal) for one in first) else ANSWERED)
 
     async def row(self, thread: str) -> Row:
         """A thread's row. ``Refused`` if there is no such thread."""
