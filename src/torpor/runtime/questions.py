@@ -1,0 +1,163 @@
+"""What people are asked: questions as they are shown, answers as they may be given, and how they ended."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from torpor.core.codec import decode_head, decode_message
+from torpor.core.errors import Refused
+from torpor.core.messages import Answered, Noted, OpenWait, Requested, Result
+from torpor.core.signals import AnsweredSignal
+from torpor.core.text import clean
+from torpor.core.thread import Head
+from torpor.core.waits import COMMENT_KEPT, DISMISS
+from torpor.ports import Row, StoredMessage
+
+UNKNOWN = "unknown"
+RECEIVED = "received"
+ANSWERED = "answered"
+
+Value = str | int | bool | None
+"""An answer as a person gives it."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a person is asked for a thread."""
+
+    id: str
+    """Answer it by this id; it names the thread, the call and the kind."""
+    thread: str
+    kind: str
+    """``choice``, ``authorization`` or ``approval``."""
+    call: str
+    name: str
+    """The tool's."""
+    since: float
+    until: float = 0.0
+    """When ``default`` counts as the answer; 0: never."""
+    prompt: str = ""
+    choices: tuple[str, ...] = ()
+    default: str = ""
+    """What counts then, or if it is dismissed: the text of a choice, ``approve`` or ``deny``."""
+    server: str = ""
+    """The tool server that asks, or that the call would go to; empty for a function."""
+    url: str = ""
+    """Where a person authorizes the tool."""
+    arguments: str = ""
+    """Of a call that shall be approved, all of them, as JSON text."""
+    answers: tuple[str, ...] = ()
+    """What may be answered; of a choice also its place, from 0."""
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What became of an answer.
+
+    ``received``: it is stored and will be followed. With any other outcome it changes nothing: ``unknown``
+    (there never was such a wait), ``answered`` (another answer is on its way), or how the wait has ended:
+    ``chosen``, ``authorized``, ``approved``, ``denied``, ``dismissed``, ``expired``, ``stale``,
+    ``interrupted``, ``stopped``, ``closed``, ``settled``.
+    """
+
+    wait: str
+    outcome: str
+
+    @property
+    def taken(self) -> bool:
+        """The answer counts."""
+        return self.outcome == RECEIVED
+
+
+def questions(row: Row) -> list[Question]:
+    """What people are asked for a thread now, oldest first."""
+    head = decode_head(row.head, row.shape)
+    return [_question(row.thread, head, wait) for wait in head.waits.values()]
+
+
+def _question(thread: str, head: Head, wait: OpenWait) -> Question:
+    call = head.pending.get(wait.call) or head.detached.get(wait.call)
+    return Question(
+        id=wait.id,
+        thread=thread,
+        kind=wait.kind,
+        call=wait.call,
+        name=wait.name,
+        since=wait.at,
+        until=wait.deadline,
+        prompt=wait.prompt,
+        choices=wait.choices,
+        default=wait.choices[int(wait.default)] if wait.kind == "choice" else wait.default,
+        server=wait.server,
+        url=wait.url if wait.kind == "authorization" else "",
+        arguments=call.arguments if call and wait.kind == "approval" else "",
+        answers=_answers(wait),
+    )
+
+
+def _answers(wait: OpenWait) -> tuple[str, ...]:
+    match wait.kind:
+        case "choice":
+            return (*wait.choices, DISMISS)
+        case "authorization":
+            return ("done", DISMISS)
+        case _:
+            return ("approve", "deny")
+
+
+def value_of(wait: OpenWait, given: Value) -> str:
+    """An answer as it is stored. ``Refused`` says which ones there are."""
+    value = _chosen(wait, given) if wait.kind == "choice" else _said(wait, given)
+    if not value:
+        known = ", ".join(repr(answer) for answer in _answers(wait))
+        places = f", or a place from 0 to {len(wait.choices) - 1}" if wait.kind == "choice" else ""
+        raise Refused(f"{given!a:.130} is no answer to this {wait.kind}. Answers: {known}{places}.")
+    return value
+
+
+def _chosen(wait: OpenWait, given: Value) -> str:
+    """The place of what was chosen; empty: it is none of the choices, or more than one of them."""
+    if isinstance(given, str):
+        places = [place for place, choice in enumerate(wait.choices) if choice == given]
+        if places or given == DISMISS:
+            return str(places[0]) if len(places) == 1 else "" if places else DISMISS
+        given = int(given) if given.isascii() and given.isdecimal() and len(given) < 5 else False
+    if given is None:
+        return DISMISS
+    return str(given) if not isinstance(given, bool) and 0 <= given < len(wait.choices) else ""
+
+
+def _said(wait: OpenWait, given: Value) -> str:
+    if given is None or isinstance(given, bool):
+        meant = {True: "approve", False: "deny"} if wait.kind == "approval" else {True: "done", None: DISMISS}
+        return meant.get(given, "")
+    return given if isinstance(given, str) and given in _answers(wait) else ""
+
+
+def comment_of(given: object) -> str:
+    """What a person says about an answer."""
+    if not isinstance(given, str) or len(given) > COMMENT_KEPT:
+        raise Refused(f"A comment is a text of at most {COMMENT_KEPT:,} characters.")
+    return clean(given)
+
+
+def thread_of(wait: str) -> str:
+    """The thread that a wait's id names."""
+    return clean(wait.partition(".")[0])
+
+
+def same(first: AnsweredSignal, second: AnsweredSignal) -> bool:
+    """Whether two answers say the same."""
+    return (first.wait, first.value, first.comment) == (second.wait, second.value, second.comment)
+
+
+def how_it_ended(history: Sequence[StoredMessage], wait: str) -> str:
+    """How a wait ended that is not open any more."""
+    call = ""
+    for stored in history:
+        match decode_message(stored.body):
+            case Noted(note=Requested(wait=OpenWait(id=id, call=asked_for))) if id == wait:
+                call = asked_for
+            case Noted(note=Answered(wait=id, outcome=outcome)) if id == wait:
+                return outcome
+            case Result(call=settled, cause=cause) if call and settled == call:
+                return cause or "settled"
+    return UNKNOWN
