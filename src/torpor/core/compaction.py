@@ -92,7 +92,7 @@ class Stuck(msgspec.Struct, frozen=True):
 
 
 def make_room_at_once(step: Step, shown: Projection) -> Stuck | None:
-    """The provider has refused a request for its length: fold, or wait for a summary of about half of it.
+    """The provider has refused a request for its length: fold, or wait for a summary of about two thirds of it.
 
     None: the model may be asked again, then.
     """
@@ -106,7 +106,7 @@ def make_room_at_once(step: Step, shown: Projection) -> Stuck | None:
     fixed = fixed_size(step.definition)
     cut = _half(step.head, shown, fixed)
     if cut is not None and step.head.uncompacted < TRIES and step.head.purpose != "compaction":
-        begin(step, cut, blocking=True)
+        begin(step, cut, blocking=True, before=_refused(step.head, shown, fixed))
     elif not _fold(step, shown, LEAST):
         told = f"Nothing can be left out of the request. {_too_big(step, shown, fixed)}"
         return Stuck(told, aside=fixed < _last(step, shown))
@@ -134,13 +134,19 @@ def _cuts(head: Head, shown: Projection) -> list[Cut]:
 
 
 def _half(head: Head, shown: Projection, fixed: int) -> Cut | None:
-    """The last cut within half of the history, or within less after a failure, else the first one.
+    """The last cut within two thirds of the history, or within less after a failure, else the first one.
 
     Only one that covers enough of the request counts.
     """
     cuts = [cut for cut in _cuts(head, shown) if LEAST * cut.size > fixed + shown.size]
-    within = [cut for cut in cuts if cut.size <= shown.size >> (1 + head.uncompacted)]
+    within = [cut for cut in cuts if cut.size <= shown.size * 2 // 3 >> head.uncompacted]
     return within[-1] if within else next(iter(cuts), None)
+
+
+def _refused(head: Head, shown: Projection, fixed: int) -> int:
+    """About how many tokens a request has, by those of the last one; 0: nothing tells."""
+    seen = [cut.size for cut in _cuts(head, shown)]
+    return head.window * (fixed + shown.size) // (fixed + seen[-1]) if seen else 0
 
 
 def _too_big(step: Step, shown: Projection, fixed: int) -> str:
@@ -158,10 +164,10 @@ def _last(step: Step, shown: Projection) -> int:
     return shown.size - (cuts[-1].size if cuts else 0)
 
 
-def begin(step: Step, cut: Cut, *, blocking: bool = False) -> None:
+def begin(step: Step, cut: Cut, *, blocking: bool = False, before: int = 0) -> None:
     """Have all up to a cut summed up by a child."""
     child = child_id(step.thread, "compaction", step.head.length)
-    note(step, Compacting(child, cut.position, blocking, tuple(map(_kept, cut.calls))))
+    note(step, Compacting(child, cut.position, blocking, tuple(map(_kept, cut.calls)), before))
     born = BornSignal(
         child,
         f"{child}/born",
@@ -188,7 +194,7 @@ def _kept(call: Call) -> Call:
 
 def _block(step: Step, begun: Compaction) -> None:
     """The model is not asked before the summary that is being written is there."""
-    note(step, Compacting(begun.child, begun.upto, True, begun.calls))
+    note(step, Compacting(begun.child, begun.upto, True, begun.calls, begun.before))
 
 
 def _timer(child: str) -> str:
@@ -233,19 +239,13 @@ def compacted(step: Step, signal: Compacted) -> str:
             text=text,
             facts=facts(step.head),
             calls=begun.calls,
-            before=_before(step, begun),
+            before=begun.before or step.head.measured,
             signal=signal.id,
             by=signal.by,
             trace=signal.trace or step.trace,
         )
     )
     return ABSORBED
-
-
-def _before(step: Step, begun: Compaction) -> int:
-    """Tokens that the request would have had; one that was refused filled the window."""
-    refused = step.definition.window if begun.blocking else 0
-    return max(begun.before or step.head.measured, refused)
 
 
 def overdue(step: Step, signal: Due) -> str:

@@ -60,7 +60,8 @@ def _compacted(head: Head, at: float, note: Note) -> Head:
         case Folded():
             return _change(head, folded=max(head.folded, note.upto))
         case Compacting():
-            begun = Compaction(note.child, note.upto, at, head.window, note.blocking, note.calls)
+            before = note.before or head.window
+            begun = Compaction(note.child, note.upto, at, before, note.blocking, note.calls)
             return _change(head, compaction=begun)
         case Uncompacted():
             failed = head.uncompacted + 1

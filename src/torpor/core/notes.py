@@ -178,6 +178,8 @@ class Compacting(Stored, frozen=True, tag="compacting", tag_field="n"):
     blocking: bool = False
     calls: tuple[Call, ...] = ()
     """Calls that it covers whose results come after it, or may still come: see ``Projection.cuts``."""
+    before: int = 0
+    """About how many tokens the refused request had; 0: as many as the last completion occupied."""
 
 
 class Uncompacted(Stored, frozen=True, tag="uncompacted", tag_field="n"):
