@@ -16,13 +16,15 @@ from torpor.core.chunks import Stop
 from torpor.core.codec import decode_head, decode_message, encode
 from torpor.core.definition import Definition, Limits, ToolSpec
 from torpor.core.effects import Cancel, Effect, Invoke
+from torpor.core.family import park
 from torpor.core.head import Head
-from torpor.core.messages import Born, By, Call, Message, Noted, Parked, Result, Text, Turn, Usage, text_of
+from torpor.core.messages import Born, By, Call, Message, Noted, Result, Text, Turn, Usage, text_of
 from torpor.core.plan import Complete, owes_now, plan
 from torpor.core.prompt import Fixed, Projection, request
 from torpor.core.request import InjectedItem, Request, ResultsItem, TurnItem
 from torpor.core.signals import (
     AnySignal,
+    BornSignal,
     ClosedSignal,
     Due,
     Finished,
@@ -69,8 +71,8 @@ TOOLS = {
 
 
 def definition(**fields: Any) -> Definition:
-    """An agent with all the tools above; fields of its limits may be given too."""
-    limits = {key: fields.pop(key) for key in Limits.__struct_fields__ if key in fields}
+    """An agent with all the tools above; fields of its limits may be given too, but for ``events``."""
+    limits = {key: fields.pop(key) for key in Limits.__struct_fields__ if key in fields and key != "events"}
     return Definition("tester", tools=dict(TOOLS), limits=Limits(**limits), **fields)
 
 
@@ -79,24 +81,37 @@ def call(name: str, text: str = "", **fields: Any) -> RawCall:
     return RawCall(name, text, **fields)
 
 
+class Birth(msgspec.Struct, frozen=True, eq=False):
+    """How a child begins: its first signal, what its lineage shows, and when."""
+
+    signal: BornSignal
+    shown: Projection
+    at: float
+
+
 class Played:
     """One thread. Each method that takes signals runs one slice."""
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, *, birth: Birth | None = None, **fields: Any) -> None:
+        self.thread = birth.signal.thread if birth else THREAD
         self.definition = definition(**fields)
         self.fixed = Fixed(self.definition)
         self.head = Head()
         self.messages: list[Message] = []
-        self.projection = Projection()
+        self.ancestry = birth.shown if birth else Projection(THREAD)
+        self.projection = self.ancestry.fork()
         self.requests: list[Request] = []
         self.effects: list[Effect] = []
         self.timers: dict[str, AnySignal] = {}
         self.outcomes: dict[str, str] = {}
-        self.now = START
+        self.now = birth.at if birth else START
         self.last: Step | None = None
         self._numbers = 0
         first = self._step()
-        first.add(Noted(self.now, Born("tester")))
+        if birth is None:
+            first.add(Noted(self.now, Born("tester")))
+        else:
+            absorb(first, [birth.signal])
         self._commit(first)
 
     # ------------------------------------------------------------ signals
@@ -113,32 +128,34 @@ class Played:
     def text(self, text: str = "hello", mode: str = "steer", **fields: Any) -> SaidSignal:
         """A person's words."""
         parts = fields.pop("parts", (Text(text),))
-        return SaidSignal(THREAD, self._id("said"), self.coming, parts=parts, mode=mode, **fields)
+        return SaidSignal(self.thread, self._id("said"), self.coming, parts=parts, mode=mode, **fields)
 
     def result(self, call: str, text: str = "done", **fields: Any) -> Finished:
         """A tool's result."""
         parts = fields.pop("parts", (Text(text),))
         by = fields.pop("by", By("runtime"))
-        return Finished(THREAD, self._id(f"{call}/result"), self.coming, by, call=call, parts=parts, **fields)
+        return Finished(
+            self.thread, self._id(f"{call}/result"), self.coming, by, call=call, parts=parts, **fields
+        )
 
     def event(self, call: str, text: str = "news", **fields: Any) -> HappenedSignal:
         """An event of a subscription, for the thread itself unless said otherwise."""
         fields = {"associative": True, **fields}
         return HappenedSignal(
-            THREAD, self._id("event"), self.coming, call=call, parts=(Text(text),), **fields
+            self.thread, self._id("event"), self.coming, call=call, parts=(Text(text),), **fields
         )
 
     def stop(self) -> StoppedSignal:
         """A person stops it."""
-        return StoppedSignal(THREAD, self._id("stop"), self.coming)
+        return StoppedSignal(self.thread, self._id("stop"), self.coming)
 
     def close(self) -> ClosedSignal:
         """The end for good."""
-        return ClosedSignal(THREAD, self._id("close"), self.coming)
+        return ClosedSignal(self.thread, self._id("close"), self.coming)
 
     def nudge(self) -> Nudged:
         """A person asks it to go on."""
-        return Nudged(THREAD, self._id("nudge"), self.coming)
+        return Nudged(self.thread, self._id("nudge"), self.coming)
 
     @property
     def alarms(self) -> dict[str, AnySignal]:
@@ -179,7 +196,8 @@ class Played:
         step = self._step()
         absorb(step, signals)
         assert plan(step.head, self.definition.limits) == Complete(), plan(step.head, self.definition.limits)
-        asked = Asked(step.head.length, f"t{step.head.length}-", "scripted:model", 0.5)
+        token = f"{'' if self.thread == THREAD else self.thread}t{step.head.length}-"
+        asked = Asked(step.head.length, token, "scripted:model", 0.5)
         projection: Projection | None = self._ask(step)
         if meanwhile:
             self._commit(step)
@@ -208,7 +226,7 @@ class Played:
         """A slice whose completion failed for good."""
         step = self._step()
         absorb(step, signals)
-        step.add(Noted(step.now, Parked(reason, "limit", aside), step.trace))
+        park(step, reason, "limit", aside=aside)
         return self._commit(step)
 
     def _ids(self, token: str) -> list[str]:
@@ -217,7 +235,7 @@ class Played:
 
     def _step(self) -> Step:
         self.now += 1.0
-        return Step(THREAD, self.head, self.now, self.definition, "trace")
+        return Step(self.thread, self.head, self.now, self.definition, "trace")
 
     def _ask(self, step: Step) -> Projection:
         projection = self.projection.fork()
@@ -241,7 +259,8 @@ class Played:
 
     def _commit(self, step: Step, projection: Projection | None = None) -> Step:
         projection = projection or self.projection.fork()
-        for message in step.messages[projection.position - len(self.messages) :]:
+        known = projection.position - len(self.messages) if self.messages else 0
+        for message in step.messages[known:]:
             projection.add(message)
         self.projection = projection
         self.messages += step.messages
@@ -265,7 +284,7 @@ class Played:
         assert all(message.trace for message in self.messages[1:])
         assert decode_head(encode(self.head)) == self.head
         assert list(decode_head(encode(self.head)).detached) == list(self.head.detached)
-        rebuilt = Projection()
+        rebuilt = self.ancestry.fork()
         for message in stored:
             rebuilt.add(message)
         live = self.projection.fork()

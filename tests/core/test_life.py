@@ -1,5 +1,7 @@
 """Stopping, closing, parking and going on; calls that were given up."""
 
+from typing import Any
+
 import pytest
 
 from tests.core.playing import SERVER, THREAD, Played, call
@@ -28,7 +30,7 @@ GO_ON = "[Nothing new has come. Go on.]"
 ASIDE = "[Something that came here was set aside after a failure and is not shown.]"
 
 
-def working(*names: str, **fields: object) -> tuple[Played, list[str]]:
+def working(*names: str, **fields: Any) -> tuple[Played, list[str]]:
     """A thread whose calls are pending."""
     played = Played(**fields)
     played.absorb(played.text("go"))

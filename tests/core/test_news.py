@@ -1,5 +1,7 @@
 """Events of subscriptions: recorded when they come, shown when nothing blocks."""
 
+from typing import Any
+
 import pytest
 
 from tests.core.playing import SERVER, THREAD, Played, call
@@ -11,7 +13,7 @@ from torpor.core.request import InjectedItem
 from torpor.core.signals import Due, HappenedSignal
 
 
-def subscribed(text: str = '{"path": "x"}', **fields: object) -> tuple[Played, str]:
+def subscribed(text: str = '{"path": "x"}', **fields: Any) -> tuple[Played, str]:
     """A thread at rest with one subscription."""
     played = Played(**fields)
     played.absorb(played.text("watch"))

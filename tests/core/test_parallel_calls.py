@@ -1,6 +1,7 @@
 """Calls of one turn: side by side, bounded, and shown together in call order."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from torpor.core.request import ResultsItem
 from torpor.core.thread import OpenCall
 
 
-def asked(*names: str, **fields: object) -> tuple[Played, list[str]]:
+def asked(*names: str, **fields: Any) -> tuple[Played, list[str]]:
     """A thread whose model has just made these calls."""
     played = Played(**fields)
     played.absorb(played.text("go"))

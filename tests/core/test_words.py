@@ -1,5 +1,7 @@
 """A person's words while calls are pending: steer, queue, interrupt."""
 
+from typing import Any
+
 import pytest
 
 from tests.core.playing import SERVER, THREAD, Played, call
@@ -13,7 +15,7 @@ RUNNING = "Still running. Its result will come as an event."
 INTERRUPTED = "Interrupted: the person asked for something else."
 
 
-def working(*names: str, **fields: object) -> tuple[Played, list[str]]:
+def working(*names: str, **fields: Any) -> tuple[Played, list[str]]:
     """A thread whose calls are pending."""
     played = Played(**fields)
     played.absorb(played.text("go"))

@@ -11,8 +11,10 @@ from torpor.core.messages import (
     Noted,
     Parked,
     Reasoning,
+    Reported,
     Result,
     Said,
+    Summary,
     Text,
     Turn,
     text_of,
@@ -150,6 +152,11 @@ def _message(message: Message) -> str:
             return (
                 f"happened at {message.call} (seq {message.seq}, gap {message.gap}): {text_of(message.parts)}"
             )
+        case Reported():
+            owed = "" if message.owes else ", owing nothing"
+            return f"{message.what} of {message.thread}{owed}: {text_of(message.parts)}"
+        case Summary():
+            return f"summary up to {message.upto}: {message.text}"
         case _:
             return _noted(message)
 

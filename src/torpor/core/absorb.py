@@ -21,7 +21,7 @@ from torpor.core.compaction import asked_for, compacted, overdue
 from torpor.core.effects import Cancel, Check
 from torpor.core.events import hand_out, happened
 from torpor.core.family import WITH_PARENT, close, is_parent, rest, stop_below, stopped
-from torpor.core.messages import By, Forked, Late, Part, Queued, Result, Resumed, Said, Stopped
+from torpor.core.messages import By, Forked, Late, Part, Queued, Result, Resumed, Said, Stopped, Unsubscribed
 from torpor.core.signals import (
     AnsweredSignal,
     AnySignal,
@@ -153,6 +153,7 @@ def _finished(step: Step, signal: Finished) -> str:
         return SETTLED
     if call is None or call.given_up in GIVES_UP:
         return _late(step, signal, call)
+    early = signal.call in step.head.gathered
     step.settle(
         Result(
             at=step.moment,
@@ -171,6 +172,8 @@ def _finished(step: Step, signal: Finished) -> str:
             trace=signal.trace or step.trace,
         )
     )
+    if early and signal.call not in step.head.gathered:
+        note(step, Unsubscribed(signal.call, "it opened no subscription"))
     step.woken_by = f"the result of {call.name}"
     if signal.call in step.head.subscriptions:
         watch(step, signal.call, step.moment, call.server, held=True)

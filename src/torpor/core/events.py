@@ -1,7 +1,6 @@
 """Events of subscriptions: those for the thread itself, and those that are given to children of their own."""
 
 from torpor.core.calls import ABSORBED, insist
-from torpor.core.family import events_timer
 from torpor.core.head import Gathered, OpenCall, Subscription
 from torpor.core.messages import Happened
 from torpor.core.signals import Due, HappenedSignal
@@ -70,8 +69,10 @@ def _gather(step: Step, call: str) -> None:
     """The first of the events that a child will be given begins the time in which others may join it."""
     gathered, window = step.head.gathered[call], step.definition.events.window
     if window and gathered.first == step.head.length:
-        id, due = events_timer(call, gathered.first), gathered.since + window
-        step.timers.append(Due(step.thread, id, step.now, due=due, call=call, what="events"))
+        due = gathered.since + window
+        step.timers.append(
+            Due(step.thread, gathered.timer(call), step.now, due=due, call=call, what="events")
+        )
 
 
 def hand_out(step: Step) -> None:
@@ -114,4 +115,4 @@ def _give(step: Step, call: str, gathered: Gathered) -> None:
         events=given,
     )
     if call not in step.head.gathered:
-        step.drop_timer(events_timer(call, gathered.first))
+        step.drop_timer(gathered.timer(call))

@@ -90,19 +90,12 @@ def close(step: Step, by: By, report: str = "") -> None:
     for id, subscription in step.head.subscriptions.items():
         step.effects.append(Cancel(f"{id}/cancel/subscription", id, subscription.server))
         step.unsubscribed(id, subscription, "closed")
-    for id, gathered in step.head.gathered.items():
-        step.drop_timer(events_timer(id, gathered.first))
     compaction.give_up(step)
     told = _leave_children(step)
     if step.head.parent and not is_parent(step, by):
         _tell_end(step, by, report, (*cancelled, *told))
     note(step, Closed())
     step.effects.append(Notify(f"{step.thread}/closed"))
-
-
-def events_timer(call: str, first: int) -> str:
-    """The id of the timer of events that are gathered: by the position of the first of them."""
-    return f"{call}/events/{first}"
 
 
 def _open_work(head: Head) -> list[str]:

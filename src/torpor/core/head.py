@@ -89,6 +89,10 @@ class Gathered(Stored, frozen=True):
     first: int = 0
     """The position of that first one, which may have been given away meanwhile."""
 
+    def timer(self, call: str) -> str:
+        """The id of the timer of their gathering."""
+        return f"{call}/events/{self.first}"
+
 
 class Compaction(Stored, frozen=True):
     """A summary that is being written. ``before``: tokens of the window when it was begun."""

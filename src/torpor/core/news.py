@@ -62,9 +62,14 @@ def _ended(head: Head, result: Result) -> dict[str, object]:
     changes: dict[str, object] = {}
     if head.waits:
         changes["waits"] = {id: wait for id, wait in head.waits.items() if wait.call != result.call}
-    if result.call in head.gathered and not result.subscription and result.cause not in LEAVES_OPEN:
+    if opens_nothing(result) and result.call in head.gathered:
         changes["gathered"] = dropped(head.gathered, result.call)
     return changes
+
+
+def opens_nothing(result: Result) -> bool:
+    """The call has no subscription, and none can come of it."""
+    return not result.subscription and result.cause not in LEAVES_OPEN
 
 
 def _given_up(detached: dict[str, OpenCall], id: str, call: OpenCall, cause: str) -> dict[str, OpenCall]:

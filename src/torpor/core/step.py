@@ -8,6 +8,7 @@ from torpor.core.checks import open_checks
 from torpor.core.definition import Definition
 from torpor.core.effects import Cancel, Choose, Effect
 from torpor.core.messages import Message, Result, Text
+from torpor.core.news import opens_nothing
 from torpor.core.record import WaitSettled
 from torpor.core.signals import AnySignal
 from torpor.core.thread import Head, OpenCall, OpenWait, Subscription, evolve
@@ -106,6 +107,8 @@ class Step:
     def _record(self, result: Result, call: OpenCall) -> None:
         for wait in self.waits_of(result.call):
             self.answered(wait, result.cause or "settled")
+        if opens_nothing(result):
+            self.ungathered(result.call)
         kind = "sleep" if call.passive else "call"
         outcome = result.cause or ("error" if result.is_error else "result")
         self.settled.append(WaitSettled(result.call, kind, call.at, self.now, outcome))
@@ -135,6 +138,14 @@ class Step:
         self.settled.append(wait)
         for timer in open_checks(id, subscription.at, self.now, held=True):
             self.drop_timer(timer)
+        if outcome != "final":
+            self.ungathered(id)
+
+    def ungathered(self, call: str) -> None:
+        """Events of a call are given to no child; their timer no longer matters."""
+        gathered = self.head.gathered.get(call)
+        if gathered is not None:
+            self.drop_timer(gathered.timer(call))
 
     def settle_here(self, id: str, cause: str, text: str, *, is_error: bool = True) -> None:
         """Settle a call with words of the runtime's own."""
