@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
+from multidict import CIMultiDict
 from starlette.routing import Route
 
 from tests.web.places import Client, served, store_of, until
@@ -17,6 +19,8 @@ from torpor.core.codec import decode_head
 from torpor.core.messages import Text
 from torpor.models import ScriptedModel, call
 from torpor.tools.callbacks import Callbacks
+from torpor.tools.catalog import RapServer
+from torpor.tools.tokens import scope_of
 from torpor.web.app import build
 from torpor.web.callbacks import CallbackWeb
 from torpor.web.listening import listening
@@ -130,6 +134,33 @@ async def test_a_body_over_the_limit_is_413_and_settles_its_call(chunked: bool) 
         messages = await client.settled(thread)
         assert "larger than 1,000 bytes" in messages[3]["text"]
         assert messages[3]["is_error"]
+
+
+async def test_cbk_08_signatures_are_read_from_all_headers_as_they_came() -> None:
+    server = RapServer("http://127.0.0.1:1", secret="whsec_" + "c2VjcmV0" * 4)
+    assert server.secrets
+    async with pending("memory:") as (runtime, client, thread, call_id, _path):
+        parts = runtime.parts
+        callbacks = Callbacks(parts.store, parts.side, parts.keys, parts.clock, servers=[server])
+        token = parts.keys.mint(thread, call_id, scope_of(server.url))
+        body = msgspec.json.encode(result(thread, call_id, "café"))
+        good = list(server.secrets.sign("evt_01", parts.clock.now(), body).items())
+        async with listening(build(parts.threads, callbacks, token="t"), "127.0.0.1:0") as url:
+
+            async def post(headers: list[tuple[str, str]]) -> int:
+                async with client.session.post(
+                    f"{url}/callbacks/{token}", data=body, headers=CIMultiDict(headers)
+                ) as response:
+                    return response.status
+
+            statuses = [
+                await post(headers) for headers in ([], [*good, good[1]], [*good, ("Webhook-Id", "x")])
+            ]
+            assert statuses == [401, 401, 401]
+            assert await post(good) == 200
+        messages = await client.settled(thread)
+        assert messages[-1]["text"] == "got café"
+        assert messages[3]["by"]["verified"] == "signature"
 
 
 async def test_a_wrong_token_is_refused_whatever_its_body() -> None:

@@ -175,7 +175,7 @@ class Callbacks:
 
     def _secrets_of(self, token: Token, call: OpenCall | Subscription | None) -> Secrets | None:
         """What a call's server must sign with; ``Unavailable`` if only another process knows."""
-        url = call.server if call else self._marks.get(token.server, "")
+        url = (call.server if call else "") or self._marks.get(token.server, "")
         server = self._servers.get(url)
         if server is None and token.server:
             raise Unavailable("Its tool server signs what it sends, and is not configured here.")
