@@ -1,17 +1,15 @@
 """What people are asked: questions as they are shown, answers as they may be given, and how they ended."""
 
-from collections.abc import Sequence
-
 import msgspec
 
 from torpor.core.codec import decode_head, decode_message
 from torpor.core.errors import Refused
-from torpor.core.messages import Answered, Noted, OpenWait, Requested, Result
+from torpor.core.messages import Answered, By, Noted, OpenWait, Requested, Result
 from torpor.core.signals import AnsweredSignal
 from torpor.core.text import clean
 from torpor.core.thread import Head
 from torpor.core.waits import COMMENT_KEPT, DISMISS
-from torpor.ports import Row, StoredMessage
+from torpor.ports import Row, Store
 
 UNKNOWN = "unknown"
 RECEIVED = "received"
@@ -67,7 +65,7 @@ class Settled(msgspec.Struct, frozen=True):
         return self.outcome == RECEIVED
 
 
-def questions(row: Row) -> list[Question]:
+def asked(row: Row) -> list[Question]:
     """What people are asked for a thread now, oldest first."""
     head = decode_head(row.head, row.shape)
     return [_question(row.thread, head, wait) for wait in head.waits.values()]
@@ -126,17 +124,26 @@ def _chosen(wait: OpenWait, given: Value) -> str:
 
 
 def _said(wait: OpenWait, given: Value) -> str:
-    if given is None or isinstance(given, bool):
-        meant = {True: "approve", False: "deny"} if wait.kind == "approval" else {True: "done", None: DISMISS}
-        return meant.get(given, "")
+    if wait.kind == "approval" and isinstance(given, bool):
+        return "approve" if given else "deny"
+    if wait.kind == "authorization" and (given is None or given is True):
+        return "done" if given else DISMISS
     return given if isinstance(given, str) and given in _answers(wait) else ""
 
 
-def comment_of(given: object) -> str:
-    """What a person says about an answer."""
-    if not isinstance(given, str) or len(given) > COMMENT_KEPT:
+def open_wait(row: Row | None, wait: str) -> OpenWait | None:
+    """A wait that is still open, by its id."""
+    return decode_head(row.head, row.shape).waits.get(wait) if row else None
+
+
+def answer_to(wait: OpenWait, thread: str, given: Value, comment: str, by: By, at: float) -> AnsweredSignal:
+    """A person's answer as a signal; its id is the same for all answers to a wait, so that one counts."""
+    if not isinstance(comment, str) or len(comment) > COMMENT_KEPT:
         raise Refused(f"A comment is a text of at most {COMMENT_KEPT:,} characters.")
-    return clean(given)
+    value = value_of(wait, given)
+    return AnsweredSignal(
+        thread, f"{wait.id}/answer", at, by, wait=wait.id, value=value, comment=clean(comment)
+    )
 
 
 def thread_of(wait: str) -> str:
@@ -144,20 +151,26 @@ def thread_of(wait: str) -> str:
     return clean(wait.partition(".")[0])
 
 
-def same(first: AnsweredSignal, second: AnsweredSignal) -> bool:
-    """Whether two answers say the same."""
-    return (first.wait, first.value, first.comment) == (second.wait, second.value, second.comment)
+async def repeated(store: Store, answer: AnsweredSignal) -> Settled:
+    """What becomes of an answer where one was posted before: it counts if that says the same."""
+    for one in await store.inbox(answer.thread):
+        if isinstance(one, AnsweredSignal) and one.id == answer.id:
+            same = (one.value, one.comment) == (answer.value, answer.comment)
+            return Settled(answer.wait, RECEIVED if same else ANSWERED)
+    return await settled(store, answer.wait)
 
 
-def how_it_ended(history: Sequence[StoredMessage], wait: str) -> str:
-    """How a wait ended that is not open any more."""
-    call = ""
-    for stored in history:
-        match decode_message(stored.body):
-            case Noted(note=Requested(wait=OpenWait(id=id, call=asked_for))) if id == wait:
-                call = asked_for
-            case Noted(note=Answered(wait=id, outcome=outcome)) if id == wait:
-                return outcome
-            case Result(call=settled, cause=cause) if call and settled == call:
-                return cause or "settled"
-    return UNKNOWN
+async def settled(store: Store, wait: str) -> Settled:
+    """How a wait ended that is not open any more, as its thread's history tells."""
+    call, after, thread = "", 0, thread_of(wait)
+    while page := await store.read(thread, after):
+        for stored in page:
+            match decode_message(stored.body):
+                case Noted(note=Requested(wait=OpenWait(id=id, call=asked_for))) if id == wait:
+                    call = asked_for
+                case Noted(note=Answered(wait=id, outcome=outcome)) if id == wait:
+                    return Settled(wait, outcome)
+                case Result(call=id, cause=cause) if call and id == call:
+                    return Settled(wait, cause or "settled")
+        after = page[-1].position
+    return Settled(wait, UNKNOWN)
