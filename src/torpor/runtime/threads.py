@@ -11,7 +11,6 @@ from torpor.core.errors import Refused
 from torpor.core.messages import By, Noted, Part, Queued, Said, text_of
 from torpor.core.record import SliceRecord
 from torpor.core.signals import (
-    AnsweredSignal,
     AnySignal,
     ClosedSignal,
     CompactSignal,
@@ -25,26 +24,14 @@ from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
 from torpor.core.views import PROGRESS_SPACE, Progress, View, views_space
 from torpor.ports import Asked, Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store
+from torpor.runtime import questions
 from torpor.runtime.equip import keeper
 from torpor.runtime.explain import Explanation, Known, explain
 from torpor.runtime.following import Follower
 from torpor.runtime.forking import Fork, forked
 from torpor.runtime.given import agent_name, check_fits, idempotency_key, thread_id, title, words
 from torpor.runtime.ids import Ids
-from torpor.runtime.questions import (
-    ANSWERED,
-    RECEIVED,
-    UNKNOWN,
-    Question,
-    Settled,
-    Value,
-    comment_of,
-    how_it_ended,
-    questions,
-    same,
-    thread_of,
-    value_of,
-)
+from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.receipts import Begun, Contradicts, Receipt, UnknownThread
 from torpor.runtime.replies import Entry, Reply, Search
 from torpor.runtime.roster import Roster
@@ -58,8 +45,6 @@ STARTS = "starts"
 """Space of what was started under each key."""
 PAGE = 500
 """Messages that are read at once for a watcher."""
-ALL = 1_000_000
-"""More messages than a thread has."""
 
 
 class Threads:
@@ -212,27 +197,22 @@ class Threads:
 
     async def waits(self, thread: str) -> list[Question]:
         """What people are asked for a thread now, oldest first."""
-        return questions(await self.row(thread))
+        return questions.asked(await self.row(thread))
 
-    async def answer(
-        self, wait: str, value: Value, *, by: By = By("person"), comment: str = ""
-    ) -> Settled:
-        """Answer a wait; durable when this returns. The first answer counts, and a repeat of it changes nothing.
+    async def answer(self, wait: str, value: Value, *, by: By = By("person"), comment: str = "") -> Settled:
+        """Answer a wait; durable when this returns. The first answer counts; its repeat changes nothing.
 
-        ``Refused`` names what may be answered. A wait that is over, or never was, is no error: see the outcome.
+        ``Refused`` names what may be answered. A wait that is over, or never was, is told as an outcome.
         """
-        row = await self.store.row(thread_of(wait))
-        open_ = decode_head(row.head, row.shape).waits.get(wait) if row else None
+        row = await self.store.row(questions.thread_of(wait))
+        open_ = questions.open_wait(row, wait)
         if row is None or open_ is None:
-            return Settled(wait, how_it_ended(await self.store.read(row.thread, 0, ALL), wait) if row else UNKNOWN)
-        signal = AnsweredSignal(
-            row.thread, f"{wait}/answer", await self.store.now(), by,
-            wait=wait, value=value_of(open_, value), comment=comment_of(comment),
-        )  # fmt: skip
-        if not await self._post(row, signal):
-            return Settled(wait, RECEIVED)
-        first = [one for one in await self.store.inbox(row.thread) if isinstance(one, AnsweredSignal)]
-        return Settled(wait, RECEIVED if any(same(one, signal) for one in first) else ANSWERED)
+            return await questions.settled(self.store, wait)
+        now = await self.store.now()
+        signal = questions.answer_to(open_, row.thread, value, comment, by, now)
+        if await self._post(row, signal):
+            return await questions.repeated(self.store, signal)
+        return Settled(wait, questions.RECEIVED)
 
     async def row(self, thread: str) -> Row:
         """A thread's row. ``Refused`` if there is no such thread."""
