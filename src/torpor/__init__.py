@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from torpor.core.definition import Approvals, Events, Limits
     from torpor.core.errors import Broken, Conflict, Refused, TorporError, Unavailable
     from torpor.public import Event, Runtime, Thread
+    from torpor.runtime.questions import Question, Settled
     from torpor.runtime.replies import Reply
     from torpor.runtime.threads import Receipt
     from torpor.tools.catalog import RapServer
@@ -23,11 +24,13 @@ _HOMES = {
     "Event": "torpor.public",
     "Events": "torpor.core.definition",
     "Limits": "torpor.core.definition",
+    "Question": "torpor.runtime.questions",
     "RapServer": "torpor.tools.catalog",
     "Receipt": "torpor.runtime.threads",
     "Refused": "torpor.core.errors",
     "Reply": "torpor.runtime.replies",
     "Runtime": "torpor.public",
+    "Settled": "torpor.runtime.questions",
     "Thread": "torpor.public",
     "ToolContext": "torpor.tools.functions",
     "TorporError": "torpor.core.errors",
@@ -43,11 +46,13 @@ __all__ = [
     "Event",
     "Events",
     "Limits",
+    "Question",
     "RapServer",
     "Receipt",
     "Refused",
     "Reply",
     "Runtime",
+    "Settled",
     "Thread",
     "ToolContext",
     "TorporError",

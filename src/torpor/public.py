@@ -12,11 +12,12 @@ import msgspec
 
 from torpor.agent import Agent, check_agents
 from torpor.core.errors import Refused
-from torpor.core.messages import Message, Part, Text
+from torpor.core.messages import By, Message, Part, Text
 from torpor.core.record import SliceRecord
 from torpor.ports import Asked, LiveEvent, Row
 from torpor.runtime.explain import Explanation
 from torpor.runtime.given import context_text, filters
+from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.replies import Entry, Reply
 from torpor.runtime.threads import Receipt, Threads
 from torpor.wiring import open_parts
@@ -74,6 +75,21 @@ class Thread:
     async def explain(self) -> Explanation:
         """What it waits for and since when."""
         return await self._threads.explain(self.id)
+
+    async def waits(self) -> list[Question]:
+        """What people are asked for it now: choices, authorizations, approvals."""
+        return await self._threads.waits(self.id)
+
+    async def answer(self, wait: str, value: Value, *, comment: str = "", by: str = "") -> Settled:
+        """Answer one of its waits by id; durable when this returns. The first answer counts.
+
+        ``value``: for a choice its text or place, for an approval True or False, for an authorization True
+        (it is done); None dismisses a choice or an authorization. ``by``: who answers. ``Refused`` names what
+        may be answered. A wait that is over or unknown is told as the outcome.
+        """
+        if not wait.startswith(f"{self.id}."):
+            return Settled(wait, "unknown")
+        return await self._threads.answer(wait, value, by=By("person", by), comment=comment)
 
     async def records(self, after: int = 0, limit: int = 1_000_000) -> list[SliceRecord]:
         """The records of its slices, oldest first, without the first ``after``."""

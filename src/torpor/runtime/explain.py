@@ -10,7 +10,7 @@ from torpor.core.plan import owes_now
 from torpor.core.record import SliceRecord
 from torpor.core.request import instant
 from torpor.core.signals import AnySignal, Due
-from torpor.core.thread import Head, OpenCall
+from torpor.core.thread import Head, OpenCall, OpenWait
 from torpor.core.views import Progress
 from torpor.ports import OutboxRow, Row
 
@@ -121,6 +121,8 @@ def _notes(known: Known) -> dict[str, str]:
 
 def _sending(call: OpenCall, id: str, unsent: Mapping[str, OutboxRow], now: float) -> str:
     """How far a call has come on its way to what does it; empty: all the way."""
+    if call.approval:
+        return "not begun: no person has approved it yet"
     if call.held:
         return "not begun: the calls before it fill the parallel limit"
     left = unsent.get(id)
@@ -148,15 +150,22 @@ def _subscriptions(head: Head) -> list[Waiting]:
 def _people(head: Head) -> list[Waiting]:
     return [
         Waiting(
-            id, wait.kind, wait.name, wait.at, wait.deadline, wait.call in head.pending, _asked(wait.prompt)
+            id, wait.kind, wait.name, wait.at, wait.deadline, wait.call in head.pending, _asked(wait)
         )
         for id, wait in head.waits.items()
     ]
 
 
-def _asked(prompt: str) -> str:
-    words = " ".join(prompt.split())
-    return f'asked is: "{words[:WHY_SHOWN]}"' if words else ""
+def _asked(wait: OpenWait) -> str:
+    if wait.kind == "approval":
+        return f"its arguments are {_cut(wait.arguments)}"
+    choices = f" ({' | '.join(map(_cut, wait.choices))})" if wait.choices else ""
+    return f'asked is: "{_cut(wait.prompt)}"{choices}' if wait.prompt else ""
+
+
+def _cut(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= WHY_SHOWN else f"{words[: WHY_SHOWN - 1]}…"
 
 
 def _children(head: Head) -> list[Waiting]:
@@ -222,8 +231,7 @@ def _why(known: Known) -> str:
     if not attempt:
         return ""
     error = last.error if last is not None and last.yielded == "failed" else ""
-    error = " ".join(error.split()).rstrip(".")
-    shown = error if len(error) <= WHY_SHOWN else f"{error[: WHY_SHOWN - 1]}…"
+    shown = _cut(error.rstrip(". \n"))
     count = "once" if attempt == 1 else f"{attempt} times"
     return f"failed {count}: {shown}" if shown else f"failed {count}"
 
