@@ -136,7 +136,9 @@ def open_wait(row: Row | None, wait: str) -> OpenWait | None:
     return decode_head(row.head, row.shape).waits.get(wait) if row else None
 
 
-def answer_to(wait: OpenWait, thread: str, given: Value, comment: str, by: By, at: float) -> AnsweredSignal:
+def answer_to(
+    wait: OpenWait, thread: str, given: Value, comment: object, by: By, at: float
+) -> AnsweredSignal:
     """A person's answer as a signal; its id is the same for all answers to a wait, so that one counts."""
     if not isinstance(comment, str) or len(comment) > COMMENT_KEPT:
         raise Refused(f"A comment is a text of at most {COMMENT_KEPT:,} characters.")
@@ -163,6 +165,8 @@ async def repeated(store: Store, answer: AnsweredSignal) -> Settled:
 async def settled(store: Store, wait: str) -> Settled:
     """How a wait ended that is not open any more, as its thread's history tells."""
     call, after, thread = "", 0, thread_of(wait)
+    if await store.row(thread) is None:
+        return Settled(wait, UNKNOWN)
     while page := await store.read(thread, after):
         for stored in page:
             match decode_message(stored.body):
