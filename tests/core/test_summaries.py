@@ -373,6 +373,7 @@ def test_a_fold_and_a_summary_go_together() -> None:
     assert items(*history, summary, fold) == items(*history, fold, summary)
     assert '"t.5"' in item_text(items(*history, summary, fold)[2])
     assert shown(*history, summary).saves(9) > 4_000
-    for order in ([summary, fold], [fold, summary]):
+    orders: list[list[Message]] = [[summary, fold], [fold, summary]]
+    for order in orders:
         whole: list[Message] = [*history, *order]
         assert seen(begun("t", whole, summary)) == seen(shown(*whole))
