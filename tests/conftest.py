@@ -26,6 +26,7 @@ LONG = (
     "tests/docs/test_blocks.py",
     "tests/models/test_projected.py",
     "tests/runtime/test_bad_input.py::test_a_callback_of_fifty_megabytes",
+    "tests/runtime/test_compaction.py::test_a_tree_is_not_loaded_to_sum_up_its_root[999",
 )
 """Tests that `make test-long` runs, so that `make test` stays under a minute."""
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests.runtime.test_model_failures import Alone
 from tests.runtime.test_threads import SOON, Gate
-from tests.runtime.world import Fate
+from tests.runtime.world import Fate, bury
 from torpor import Agent, Limits, Runtime, tool
+from torpor.clock import SystemClock
 from torpor.core.errors import ModelRefused, Refused, Unavailable
 from torpor.core.messages import (
     Compacting,
@@ -26,12 +27,14 @@ from torpor.core.messages import (
     Turn,
     Uncompacted,
 )
-from torpor.core.request import InjectedItem, InputItem, Request, ResultsItem, SummaryItem
+from torpor.core.request import InjectedItem, InputItem, Request, ResultsItem, SummaryItem, TurnItem
 from torpor.models import ScriptedModel, call, fail, used
 from torpor.models.scripted import Words
-from torpor.ports import Row
 from torpor.public import Thread
+from torpor.queues.memory import MemoryQueue
+from torpor.runtime.sweep import sweep
 from torpor.stores.memory import MemoryStore
+from torpor.wiring import Parts
 
 WINDOW = 4_000
 LONG = "w" * 2_000
@@ -247,11 +250,12 @@ class Family(Measured):
         super().__init__(self._act, **options)
 
     def _act(self, request: Request) -> Words:
-        said = next((item.text for item in reversed(request.items) if isinstance(item, InputItem)), "")
-        last = request.items[-1]
-        if isinstance(last, InputItem) and said.startswith("spawn"):
-            return call("spawn_thread", instructions=f"You are {said[-1]}.", child_of=["root"])
-        return f"ok {said[:12]}"
+        words = [item.text for item in request.items if isinstance(item, InputItem)]
+        asked = [text for text in words if text.startswith("spawn")]
+        made = [one for item in request.items if isinstance(item, TurnItem) for one in item.calls]
+        if len(asked) > len(made):
+            return call("spawn_thread", instructions=f"You are {asked[-1][-1]}.", child_of=["root"])
+        return "ok"
 
 
 async def spawned(thread: Thread, name: str) -> Thread:
@@ -403,8 +407,18 @@ class Hours(Alone):
         super().__init__([])
         away = fail(Unavailable("away"))
         model = Measured(summary=lambda request: away)
-        self.agents = lambda: [Agent("worker", model=model.script, limits=Limits(tries=10_000))]
+        self.agents = lambda: [
+            Agent("worker", model=model.script, window=WINDOW, limits=Limits(tries=10_000))
+        ]
         self.outside = self.parts(Fate())
+
+    async def slices(self, number: int = 1) -> None:
+        """So many processes, each of which does all that may be done now."""
+        for _ in range(number):
+            async with self.parts(Fate()) as parts:
+                await sweep(parts.store, parts.queue)
+                await run(parts)
+                await bury(parts)
 
     def facts(self, kind: type[Any]) -> list[Any]:
         return [noted.note for noted in self.all(Noted) if isinstance(noted.note, kind)]
@@ -421,11 +435,11 @@ async def test_e102_a_child_that_never_comes_to_an_end_is_given_up_after_an_hour
     [begun] = world.facts(Compacting)
     waits = (await world.outside.threads.explain("t")).waits
     assert [(wait.kind, wait.blocks) for wait in waits] == [("summary", False)]
-    for _ in range(12):
+    for _ in range(11):
         world.clock.advance(300)
         await world.slices()
     assert world.facts(Uncompacted) == []
-    world.clock.advance(10)
+    world.clock.advance(310)
     await world.slices(2)
     failed = Uncompacted(begun.child, "It was not done within 3600 seconds.")
     assert world.facts(Uncompacted) == [failed]
@@ -550,21 +564,59 @@ async def test_words_that_cannot_fit_are_refused_to_their_sender(store: str) -> 
 # ------------------------------------------------------------------ large trees
 
 
-class Counting(MemoryStore):
-    """A store that counts what is read of each thread."""
+class Counting:
+    """A store that counts whose rows and messages are read."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.touched: list[str] = []
+    def __init__(self, store: object) -> None:
+        self._store = store
+        self.read_of: set[str] = set()
 
-    async def load(self, thread: str, **options: Any) -> Any:
-        self.touched.append(thread)
-        return await super().load(thread, **options)
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._store, name)
+        if name not in ("load", "read", "row", "inbox", "outbox"):
+            return verb
 
-    async def read(self, thread: str, *given: Any, **options: Any) -> Any:
-        self.touched.append(thread)
-        return await super().read(thread, *given, **options)
+        def counted(thread: str, *given: Any, **named: Any) -> Any:
+            self.read_of.add(thread)
+            return verb(thread, *given, **named)
 
-    async def row(self, thread: str) -> Row | None:
-        self.touched.append(thread)
-        return await super().row(thread)
+        return counted
+
+
+@pytest.mark.parametrize("many", [60, 999])
+async def test_a_tree_is_not_loaded_to_sum_up_its_root(many: int) -> None:
+    def answer(request: Request) -> Words:
+        if len(request.items) > 1:
+            return "ok"
+        return [call("spawn_thread", instructions=f"{i}", child_of=["root"]) for i in range(many)]
+
+    model = Measured(answer, window=0)
+    clock = SystemClock()
+    store = Counting(MemoryStore(clock))
+    agents = [Agent("worker", model=model.script, limits=Limits(children=many, completions=2_000))]
+    async with Parts("memory:", agents, clock=clock, backends=(store, MemoryQueue(clock))) as parts:
+        await parts.threads.start("worker", [Text("Make many.")], thread="t")
+        await run(parts)
+        rows = await parts.threads.tree("t")
+        assert len(rows) == many + 1
+        assert all(row.state == "open" and not row.owes for row in rows)
+        store.read_of.clear()
+        parts.kit.hot.clear()
+        await parts.threads.compact("t")
+        await run(parts)
+        [begun] = [found for found in await facts_of(parts, "t") if isinstance(found, Compacting)]
+        [summary] = [found for found in await facts_of(parts, "t") if isinstance(found, Summary)]
+        assert store.read_of == {"t", begun.child}
+        assert summary.facts.endswith(f"- and {many - 50} more")
+
+
+async def run(parts: Parts) -> None:
+    """Run slices until nothing is left to do."""
+    worker = parts.worker(1)
+    while await worker.run_once() or parts.dispatcher.busy:
+        await asyncio.sleep(0)
+
+
+async def facts_of(parts: Parts, thread: str) -> list[Any]:
+    messages = [entry.message for entry in await parts.threads.history(thread)]
+    return [message.note if isinstance(message, Noted) else message for message in messages]
