@@ -78,9 +78,9 @@ def ping(name: str = "ping", **more: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def tool_stub(**settings: Any) -> AsyncIterator[ToolStub]:
-    """A scripted tool server on loopback."""
-    stub = ToolStub(**settings)
+async def tool_stub(made: ToolStub | None = None, **settings: Any) -> AsyncIterator[ToolStub]:
+    """A scripted tool server on loopback; ``made``: one of a kind of its own."""
+    stub = made or ToolStub(**settings)
     application = web.Application(client_max_size=4_000_000)
     application.router.add_route("*", "/{path:.*}", stub.answer)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
