@@ -56,6 +56,7 @@ class Place:
     def __init__(self, parts: Parts, stubs: list[Server]) -> None:
         self.parts = parts
         self.stub, self.other = stubs
+        assert isinstance(parts.clock, FakeClock)
         self.clock = parts.clock
 
     async def thread(self, thread: str = "t", *effects: Effect, **head: Any) -> Row:
@@ -146,7 +147,7 @@ async def test_a_choice_is_told_once_and_acknowledged(place: Place) -> None:
 async def test_a_choice_is_told_again_until_it_is_taken(place: Place) -> None:
     place.stub.script[CHOICE] = statuses(503, 500, 503)
     row = await place.thread("t", place.choose())
-    waits = []
+    waits: list[float] = []
     for _ in range(3):
         [left] = await place.perform(row)
         assert left.not_before > place.clock.now()
@@ -287,9 +288,9 @@ async def test_that_a_server_answers_is_known_to_the_next_process_too(place: Pla
     place.stub.alive = {"c1"}
     await place.perform(await place.thread("before", place.check()))
     agents = place.parts.agents
-    async with Parts("memory:", agents, backends=(place.parts.store, place.parts.queue)) as parts:  # type: ignore[arg-type]
+    backends: Any = (place.parts.store, place.parts.queue)
+    async with Parts("memory:", agents, backends=backends, clock=place.clock) as parts:
         later = Place(parts, [place.stub, place.other])
-        later.clock = place.clock
         place.stub.script[STATUS_PATH] = statuses(404)
         await later.perform(await later.thread("t", place.check()))
         assert len(await later.inbox()) == 1
