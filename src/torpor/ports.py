@@ -247,6 +247,10 @@ class Store(Protocol):
 WEBHOOKS = "webhooks"
 """Space of the ids of signed messages that were taken, so that a captured one has no second effect."""
 
+AUTHORIZATIONS = "authorizations"
+"""Space of the URLs at which people authorize tools: by thread and what the wait names as its URL. They stay
+out of histories, and are forgotten with their call."""
+
 
 class Side(Protocol):
     """Small things beside threads: blobs, keys, addresses, gates, definitions. SQL stores implement both."""

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.desk import Desk, subscribed, waiting
+from tests.protocol.desk import Desk, result, subscribed, waiting
 from torpor.core.messages import text_of
+from torpor.core.parts import OpenWait
 from torpor.core.signals import Finished, RequestedSignal
+from torpor.ports import AUTHORIZATIONS
 from torpor.testing.clock import START, FakeClock
 
 LOGIN = "https://id.test/authorize?state=Zk3"
@@ -61,8 +63,19 @@ async def test_a_choice_is_asked_with_all_that_a_person_and_an_answer_need(desk:
 async def test_an_authorization_is_asked_with_its_address(desk: Desk) -> None:
     assert (await desk.post(oauth())).status == 200
     [asked] = await requested(desk)
-    assert (asked.id, asked.kind, asked.url) == ("call_1/authorization", "authorization", LOGIN)
+    assert (asked.id, asked.kind) == ("call_1/authorization", "authorization")
     assert (asked.prompt, asked.choices, asked.default, asked.expires) == ("", (), "", 0.0)
+
+
+async def test_the_address_of_an_authorization_is_kept_apart_until_the_result_is_there(desk: Desk) -> None:
+    await desk.post(oauth())
+    [asked] = await requested(desk)
+    assert LOGIN not in repr(asked)
+    assert await desk.store.get(AUTHORIZATIONS, f"T/{asked.url}") == LOGIN.encode()
+    wait = OpenWait("T.call_1.authorization", "authorization", "call_1", "build", url=asked.url)
+    await desk.becomes("T", (asked.id,), pending={"call_1": waiting()}, waits={wait.id: wait})
+    assert (await desk.post(result())).status == 200
+    assert await desk.store.get(AUTHORIZATIONS, f"T/{asked.url}") == b""
 
 
 async def test_one_of_each_kind_a_call_without_ids_and_any_number_with_them(desk: Desk) -> None:

@@ -146,7 +146,7 @@ class OpenWait(Stored, frozen=True):
     """When ``default`` counts as the answer; 0: never."""
     server: str = ""
     url: str = ""
-    """Where a person authorizes, or where the tool server takes the choice."""
+    """Where the tool server takes the choice; of an authorization, the name under which its URL is kept."""
     arguments: str = "{}"
     """Of the call that shall be approved, cut to a marked beginning where long."""
     digest: str = ""

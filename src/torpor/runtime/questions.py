@@ -9,7 +9,7 @@ from torpor.core.signals import AnsweredSignal
 from torpor.core.text import clean
 from torpor.core.thread import Head
 from torpor.core.waits import COMMENT_KEPT, DISMISS
-from torpor.ports import Row, Store
+from torpor.ports import AUTHORIZATIONS, Row, Side, Store
 
 UNKNOWN = "unknown"
 RECEIVED = "received"
@@ -69,6 +69,16 @@ def asked(row: Row) -> list[Question]:
     """What people are asked for a thread now, oldest first."""
     head = decode_head(row.head, row.shape)
     return [_question(row.thread, head, wait) for wait in head.waits.values()]
+
+
+async def addressed(side: Side, questions: list[Question]) -> list[Question]:
+    """Questions with the URLs of authorizations, which are kept elsewhere while their calls are open."""
+    return [await _addressed(side, one) if one.kind == "authorization" else one for one in questions]
+
+
+async def _addressed(side: Side, question: Question) -> Question:
+    url = await side.get(AUTHORIZATIONS, f"{question.thread}/{question.url}")
+    return msgspec.structs.replace(question, url=(url or b"").decode())
 
 
 def _question(thread: str, head: Head, wait: OpenWait) -> Question:

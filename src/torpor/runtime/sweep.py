@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from torpor.core.errors import TorporError
 from torpor.core.tiers import start_by
-from torpor.ports import WEBHOOKS, Clock, Queue, Ring, Side, Store
+from torpor.ports import AUTHORIZATIONS, WEBHOOKS, Clock, Queue, Ring, Side, Store
 from torpor.runtime.threads import SAID, STARTS
 
 log = logging.getLogger("torpor.sweep")
@@ -46,7 +46,7 @@ async def sweep_always(
             if clock.now() - pruned > PRUNE_EVERY:
                 pruned = clock.now()
                 await store.prune(pruned - RETENTION)
-                for space in (SAID, STARTS, WEBHOOKS):
+                for space in (SAID, STARTS, WEBHOOKS, AUTHORIZATIONS):
                     await side.forget(space, pruned - RETENTION)
         except TorporError as error:
             log.warning("The sweep found the store away: %s", error)

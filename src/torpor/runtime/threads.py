@@ -197,7 +197,7 @@ class Threads:
 
     async def waits(self, thread: str) -> list[Question]:
         """What people are asked for a thread now, oldest first."""
-        return questions.asked(await self.row(thread))
+        return await questions.addressed(self.side, questions.asked(await self.row(thread)))
 
     async def answer(self, wait: str, value: Value, *, by: By = By("person"), comment: str = "") -> Settled:
         """Answer a wait; durable when this returns. The first answer counts; its repeat changes nothing.

@@ -17,7 +17,7 @@ from torpor.core.messages import By, Text
 from torpor.core.signals import AnySignal, Finished, HappenedSignal, RequestedSignal
 from torpor.core.thread import OpenCall, Subscription
 from torpor.core.tiers import not_before, start_by
-from torpor.ports import WEBHOOKS, Clock, Live, Ring, Side, Store
+from torpor.ports import AUTHORIZATIONS, WEBHOOKS, Clock, Live, Ring, Side, Store
 from torpor.tools.catalog import RapServer
 from torpor.tools.opened import Opened, open_call
 from torpor.tools.protocol import (
@@ -250,7 +250,15 @@ class Callbacks:
             event_id=message.event_id,
             occurred_at=message.occurred_at,
         )
+        await self._authorized(opened)
         return await self._post(opened, signal)
+
+    async def _authorized(self, opened: Opened) -> None:
+        """Forget where a call's authorizations were to be had: its result is there."""
+        waits = opened.head.waits.values() if opened.head else ()
+        for wait in waits:
+            if wait.call == opened.token.call and wait.kind == "authorization":
+                await self._side.put(AUTHORIZATIONS, f"{opened.token.thread}/{wait.url}", b"")
 
     async def _event(self, opened: Opened, message: Event, by: By) -> Outcome:
         id = f"{message.call}/{self._identity(opened, message)}"
@@ -293,6 +301,9 @@ class Callbacks:
         signal = RequestedSignal(
             message.thread, id, self._clock.now(), by, call=message.call, kind=kind, expires=message.expires
         )
+        if isinstance(message, Authorization):
+            # Its URL is good for one person and for a while: it stays out of history, which lasts.
+            await self._side.put(AUTHORIZATIONS, f"{message.thread}/{id}", message.url.encode())
         return await self._post(opened, _asking(signal, message))
 
     async def _late(self, opened: Opened, signal_id: str) -> Outcome:
@@ -332,7 +343,7 @@ class Callbacks:
 def _asking(signal: RequestedSignal, message: Authorization | Choice) -> RequestedSignal:
     change = msgspec.structs.replace
     if isinstance(message, Authorization):
-        return change(signal, url=message.url)
+        return change(signal, url=signal.id)
     return change(
         signal,
         prompt=message.prompt,
