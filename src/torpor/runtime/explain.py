@@ -149,9 +149,7 @@ def _subscriptions(head: Head) -> list[Waiting]:
 
 def _people(head: Head) -> list[Waiting]:
     return [
-        Waiting(
-            id, wait.kind, wait.name, wait.at, wait.deadline, wait.call in head.pending, _asked(wait)
-        )
+        Waiting(id, wait.kind, wait.name, wait.at, wait.deadline, wait.call in head.pending, _asked(wait))
         for id, wait in head.waits.items()
     ]
 
