@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.histories import EXAMPLES, Move, live, lives, searched
+from tests.core.histories import EXAMPLES, Move, live, moves, searched
 from tests.core.threading_lives import Items, begun, child_of, inserted, played, renamed, request, seen
 from torpor.core.messages import Call, Folded, Happened, Link, Message, Noted, Result, Summary, Text, Turn
 from torpor.core.projection import Projection
@@ -21,8 +21,14 @@ Life = tuple[str, int, list[Move], bool]
 OPENAI = OpenAI("m", base_url="http://127.0.0.1:1")
 ANTHROPIC = Anthropic("claude-x", base_url="http://127.0.0.1:1", api_key="none")
 
-searched = settings(searched, max_examples=EXAMPLES or 12)
+searched = settings(searched, max_examples=EXAMPLES or 8)
 place = st.integers(0, 10_000)
+lives = st.tuples(
+    st.sampled_from(["all", "each"]),
+    st.sampled_from([1, 2, 8]),
+    st.lists(moves, min_size=14, max_size=24),
+    st.just(False),
+)
 
 
 def check_valid(asked: Sequence[Items]) -> None:
