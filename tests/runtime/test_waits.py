@@ -1,6 +1,7 @@
 """Waits of people in whole runtimes: asked, answered once, expired; only what was approved runs."""
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
@@ -72,11 +73,16 @@ def answers(value: Value, number: int = 0, comment: str = "") -> Callable[[World
 
 
 def asks(name: str, **fields: Any) -> Callable[[World], Awaitable[object]]:
-    """A tool server asks a person for its call of this name."""
+    """A tool server asks a person for its call of this name; twice, as happens."""
 
     async def act(world: World) -> None:
         id, token = world.tools.tokens[name]
-        await world.tools._send(token, {"id": id, "call_id": None, **fields})
+        body = json.dumps({"group_id": "t", "id": id, **fields}).encode()
+        for _ in range(2):
+            outcome = await world.outside.callbacks.receive(token, body)
+            assert outcome.status == 200, outcome
+            assert outcome.ring
+            await world.outside.queue.ring([outcome.ring])
 
     return act
 
