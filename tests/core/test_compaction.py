@@ -122,6 +122,16 @@ def test_the_thread_goes_on_meanwhile() -> None:
     assert shown(played) == ["[summary] a summary", "answer to two", "three", "answer to three"]
 
 
+def test_of_two_summaries_the_one_that_covers_more_counts() -> None:
+    played = talked("one", "two")
+    played.decide(make_room)
+    summed(played, "first")
+    before = played.head
+    played.decide(lambda step, shown: step.add(Summary(step.now, 2, "older", trace="trace")))
+    assert (played.head.base, played.head.summary) == (before.base, before.summary)
+    assert shown(played)[0] == "[summary] first"
+
+
 def test_cmp_10_what_it_does_not_cover_stays_as_it_is() -> None:
     played = talked("t1", "t2")
     before = played.decide(lambda step, shown: shown.items)
@@ -504,15 +514,23 @@ def test_what_came_last_is_too_big() -> None:
 
 
 def test_cmp_08_the_fixed_part_is_too_big_and_the_words_are_not_to_blame() -> None:
-    played = fresh(0)
-    played.definition = Definition("tester", instructions="i" * 40_000)
+    played = fresh()
+    played.definition = Definition("tester", instructions="i" * 40_000, window=WINDOW)
     played.absorb(played.text("hi"))
     stuck = played.decide(make_room_at_once)
     assert stuck == Stuck(
         "Nothing can be left out of the request. "
-        "The agent's instructions and tools alone take about 10000 tokens.",
+        "The agent's instructions and tools alone take about 10000 of 1000 tokens.",
         aside=False,
     )
+
+
+def test_where_the_window_is_not_known_the_words_may_be_to_blame() -> None:
+    played = fresh(0)
+    played.absorb(played.text("hi"))
+    stuck = played.decide(make_room_at_once)
+    assert stuck is not None
+    assert stuck.aside
 
 
 def test_a_request_that_is_refused_again_after_a_summary_counts_as_a_failure() -> None:

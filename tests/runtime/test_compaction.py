@@ -509,7 +509,7 @@ async def test_what_nothing_helps_parks_the_thread_and_says_which_part_is_too_bi
 
 
 async def test_cmp_08_instructions_that_fill_the_window(store: str) -> None:
-    model = Measured(limit=10, window=0)
+    model = Measured(limit=10)
     async with running(store, model, instructions="i" * 20_000) as runtime:
         thread = await runtime.start("worker", "hello")
         with pytest.raises(Refused, match="instructions and tools alone take about"):

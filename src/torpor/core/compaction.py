@@ -85,14 +85,14 @@ def make_room(step: Step, shown: Projection) -> None:
 
 
 class Stuck(msgspec.Struct, frozen=True):
-    """Nothing can be gained: why. ``aside``: it is what came last that is too big."""
+    """Nothing can be gained: why. ``aside``: what came last is perhaps what is too big."""
 
     reason: str
     aside: bool
 
 
 def make_room_at_once(step: Step, shown: Projection) -> Stuck | None:
-    """The provider has refused a request for its length: fold, or wait for a summary of about two thirds of it.
+    """The provider has refused a request for its length: fold, or wait for a summary of most of it.
 
     None: the model may be asked again, then.
     """
@@ -109,7 +109,7 @@ def make_room_at_once(step: Step, shown: Projection) -> Stuck | None:
         begin(step, cut, blocking=True, before=_refused(step.head, shown, fixed))
     elif not _fold(step, shown, LEAST):
         told = f"Nothing can be left out of the request. {_too_big(step, shown, fixed)}"
-        return Stuck(told, aside=fixed < _last(step, shown))
+        return Stuck(told, aside=not _is_fixed(step, shown, fixed))
     return None
 
 
@@ -156,6 +156,11 @@ def _too_big(step: Step, shown: Projection, fixed: int) -> str:
     if fixed >= last:
         return f"The agent's instructions and tools alone take about {tokens(fixed)}{of} tokens."
     return f"What came last takes about {tokens(last)}{of} tokens."
+
+
+def _is_fixed(step: Step, shown: Projection, fixed: int) -> bool:
+    """It is certainly the fixed part that leaves no room, and what came last is not to blame."""
+    return 0 < step.definition.window < 2 * tokens(fixed) and fixed > _last(step, shown)
 
 
 def _last(step: Step, shown: Projection) -> int:

@@ -56,18 +56,15 @@ def lived(head: Head, at: float, note: Note) -> Head:
 
 
 def _compacted(head: Head, at: float, note: Note) -> Head:
-    match note:
-        case Folded():
-            return _change(head, folded=max(head.folded, note.upto))
-        case Compacting():
-            before = note.before or head.window
-            begun = Compaction(note.child, note.upto, at, before, note.blocking, note.calls)
-            return _change(head, compaction=begun)
-        case Uncompacted():
-            failed = head.uncompacted + 1
-            return _change(head, compaction=None, uncompacted=failed, uncompacted_why=note.reason)
-        case _:
-            return head
+    if isinstance(note, Folded):
+        return _change(head, folded=max(head.folded, note.upto))
+    if isinstance(note, Compacting):
+        before = note.before or head.window
+        begun = Compaction(note.child, note.upto, at, before, note.blocking, note.calls)
+        return _change(head, compaction=begun)
+    assert isinstance(note, Uncompacted), note
+    failed = head.uncompacted + 1
+    return _change(head, compaction=None, uncompacted=failed, uncompacted_why=note.reason)
 
 
 def _born(head: Head, note: Born) -> Head:
