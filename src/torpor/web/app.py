@@ -122,6 +122,8 @@ def _calls(
             "stop",
             "nudge",
             "close",
+            "waits",
+            "answer",
             "fork",
             "children",
         )

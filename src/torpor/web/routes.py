@@ -1,9 +1,11 @@
 """All paths of the API: what each takes, gives and means. The application and its description use it."""
 
 from torpor.runtime.explain import Explanation
+from torpor.runtime.questions import Settled
 from torpor.runtime.threads import Receipt
 from torpor.web.openapi import ANY_OBJECT, EVENT_STREAM, NOTHING, Endpoint, Parameter
 from torpor.web.shapes import (
+    Answering,
     Done,
     ForkWanted,
     Found,
@@ -11,6 +13,7 @@ from torpor.web.shapes import (
     Listing,
     NewThread,
     Page,
+    Questions,
     Records,
     Saying,
     Started,
@@ -90,6 +93,16 @@ ROUTES = (
     Endpoint(
         "children", "GET", "/threads/{thread}/children", "Its children, closed ones too, by age.",
         gives={200: Listing}, problems=(404,),
+    ),
+    Endpoint(
+        "waits", "GET", "/threads/{thread}/waits",
+        "What people are asked for a thread now: choices, authorizations, approvals.",
+        gives={200: Questions}, problems=(404,),
+    ),
+    Endpoint(
+        "answer", "POST", "/waits/{wait}",
+        "Answer what a person is asked. The first answer counts; `outcome` says if it is this one (`received`).",
+        takes=Answering, gives={200: Settled}, problems=(400, 404, 413, 415),
     ),
     Endpoint(
         "explain", "GET", "/threads/{thread}/explain", "What a thread waits for, and since when.",

@@ -9,12 +9,13 @@ import msgspec
 from torpor.core.codec import decode_head
 from torpor.core.errors import Refused
 from torpor.core.head import Child
-from torpor.core.messages import By, File, Image, Link, Message, Part, Text, text_of
+from torpor.core.messages import By, File, Image, Link, Message, Noted, Part, Requested, Text, text_of
 from torpor.core.record import SliceRecord
 from torpor.core.signals import SaidSignal
 from torpor.ports import Row
 from torpor.runtime.explain import Explanation, Waiting
 from torpor.runtime.given import context_text
+from torpor.runtime.questions import Question
 from torpor.runtime.replies import Entry
 from torpor.runtime.threads import Receipt, Threads
 
@@ -95,6 +96,15 @@ class ForkWanted(Strict, frozen=True, kw_only=True):
     at: int | None = None
 
 
+class Answering(Strict, frozen=True, kw_only=True):
+    """An answer to a wait: for a choice its text or place, for an approval true or false, for an authorization
+    true (it is done); null dismisses a choice or an authorization.
+    """
+
+    value: str | int | bool | None
+    comment: str = ""
+
+
 class TicketWanted(Strict, frozen=True):
     """A ticket for the events of a thread."""
 
@@ -170,6 +180,12 @@ class Listing(msgspec.Struct, frozen=True):
 
     threads: list[ThreadView]
     after: str | None
+
+
+class Questions(msgspec.Struct, frozen=True):
+    """What people are asked for a thread now, oldest first."""
+
+    waits: list[Question]
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -260,8 +276,13 @@ def view(row: Row, kind: type[V], **more: Any) -> V:
 
 
 def shown(entry: Entry) -> dict[str, Any]:
-    """A message as it is given: position, ``type``, its fields, and its words (if any) as ``text``."""
+    """A message as it is given: position, ``type``, its fields, and its words (if any) as ``text``.
+
+    Addresses at which tool servers wait for people are left out: they are for the time of the wait only.
+    """
     message: dict[str, Any] = _renamed(msgspec.to_builtins(entry.message))
+    if isinstance(entry.message, Noted) and isinstance(entry.message.note, Requested):
+        message["note"]["wait"].pop("url", None)
     words = text_of(getattr(entry.message, "parts", ()))
     return {"position": entry.position, **message, **({"text": words} if words else {})}
 

@@ -6,15 +6,18 @@ from starlette.responses import Response
 from torpor.core.errors import Refused
 from torpor.core.messages import By
 from torpor.ports import Asked
+from torpor.runtime.questions import UNKNOWN
 from torpor.runtime.threads import Begun, Threads
 from torpor.web.access import verified
 from torpor.web.bodies import value
 from torpor.web.problems import Problem, answer
 from torpor.web.shapes import (
+    Answering,
     Done,
     ForkWanted,
     Listing,
     NewThread,
+    Questions,
     Records,
     Saying,
     Started,
@@ -34,7 +37,7 @@ KEY_LIMIT = 200
 
 
 class ThreadWeb:
-    """The endpoints under ``/threads``, and ``POST /tickets``."""
+    """The endpoints under ``/threads``, ``POST /waits/{wait}``, and ``POST /tickets``."""
 
     def __init__(self, threads: Threads, tickets: Tickets, body_limit: int) -> None:
         self._threads = threads
@@ -85,6 +88,17 @@ class ThreadWeb:
 
     async def explain(self, request: Request) -> Response:
         return answer(200, await self._threads.explain(_id(request)))
+
+    async def waits(self, request: Request) -> Response:
+        return answer(200, Questions(await self._threads.waits(_id(request))))
+
+    async def answer(self, request: Request) -> Response:
+        wait: str = request.path_params["wait"]
+        given = await value(request, Answering, self._body_limit)
+        settled = await self._threads.answer(wait, given.value, by=_by(request), comment=given.comment)
+        if settled.outcome == UNKNOWN:
+            raise Problem(404, f"There is no wait {wait!a:.130}, and there never was.")
+        return answer(200, settled)
 
     async def say(self, request: Request) -> Response:
         id = _id(request)
