@@ -132,12 +132,15 @@ class Tools:
         """What it says of calls when asked, where that is not ``alive``."""
         self.tokens: dict[str, tuple[str, str]] = {}
         """The last call of each tool, and the token of its callback URL."""
+        self.threads: dict[str, str] = {}
+        """The thread of each call."""
         self.urls: dict[str, str] = {}
         """The token of each call that was handed over."""
 
     async def take(self, facts: dict[str, Any], key: str) -> None:
         self.handed_over += 1
         assert key == facts["call"]
+        self.threads[facts["call"]] = facts["thread"]
         token = self.urls[facts["call"]] = facts["callback"].rsplit("/", 1)[1]
         self.tokens[facts["name"]] = (facts["call"], token)
         if key not in self.done:
@@ -153,16 +156,21 @@ class Tools:
     async def result(self, name: str, text: str, *, subscription: bool = False) -> None:
         await self.answer(self.tokens[name][0], text, subscription=subscription)
 
-    async def event(self, name: str, id: str, text: str, *, final: bool = False) -> None:
-        await self.tell(self.tokens[name][0], id, text, final=final)
+    async def event(
+        self, name: str, id: str, text: str, *, final: bool = False, associative: bool = True
+    ) -> None:
+        await self.tell(self.tokens[name][0], id, text, final=final, associative=associative)
 
     async def answer(self, call: str, text: str, *, subscription: bool = False) -> None:
         body = {"type": "tool_result", "id": call, "text": text, "subscription": subscription}
-        await self._send(self.urls[call], body)
+        await self._send(self.urls[call], {"group_id": self.threads[call], **body})
 
-    async def tell(self, call: str, id: str, text: str, *, final: bool = False) -> None:
+    async def tell(
+        self, call: str, id: str, text: str, *, final: bool = False, associative: bool = True
+    ) -> None:
         body = {"type": "subscription_event", "tool_call_id": call, "text": text, "event_id": id}
-        await self._send(self.urls[call], {**body, "final": final, "associative": True})
+        more = {"group_id": self.threads[call], "final": final, "associative": associative}
+        await self._send(self.urls[call], {**body, **more})
 
     async def _send(self, token: str, body: dict[str, Any]) -> None:
         """Twice, as happens."""
@@ -253,6 +261,8 @@ class World:
         self.asked: list[Asked] = []
         self.messages: list[Message] = []
         """All that was committed, in order."""
+        self.histories: dict[str, list[Message]] = {}
+        """The same, by thread."""
         self.decided: list[Effect] = []
         self.delivered: set[str] = set()
         self.tools = Tools(self, answers or {})
@@ -291,7 +301,9 @@ class World:
         )
 
     async def committed(self, commit: Commit) -> None:
-        self.messages += [decode_message(message.body) for message in commit.messages]
+        messages = [decode_message(message.body) for message in commit.messages]
+        self.messages += messages
+        self.histories.setdefault(commit.thread, []).extend(messages)
         self.decided += commit.effects
         await self.news()
 
@@ -352,11 +364,16 @@ class World:
 
     async def _next_sweep(self) -> float:
         """When to sweep for what the queue does not know: timers, and claims of the dead."""
-        due = (await self.store.load("t")).next_due if await self.store.row("t") else 0.0
+        due = min(
+            [due for due in [await self._next_due(thread) for thread in self.histories] if due], default=0.0
+        )
         if all(effect.id in self.delivered for effect in self.decided):
             return due
         soon = self.clock.now() + EVERY
         return min(due or soon, soon)
+
+    async def _next_due(self, thread: str) -> float:
+        return (await self.store.load(thread)).next_due
 
 
 async def settle(parts: Parts) -> None:
