@@ -14,6 +14,7 @@ from torpor.agent import Agent, check_agents
 from torpor.core.errors import Refused
 from torpor.core.messages import By, Message, Part, Text
 from torpor.core.record import SliceRecord
+from torpor.core.views import View
 from torpor.ports import Asked, LiveEvent, Row
 from torpor.runtime.explain import Explanation
 from torpor.runtime.given import context_text, filters
@@ -38,6 +39,8 @@ class Event(msgspec.Struct, frozen=True):
     position: int = 0
     message: Message | None = None
     text: str = ""
+    name: str = ""
+    """Of a ``view``: its type; ``text`` is then its content as JSON text."""
 
 
 class Thread:
@@ -79,6 +82,10 @@ class Thread:
     async def waits(self) -> list[Question]:
         """What people are asked for it now: choices, authorizations, approvals."""
         return await self._threads.waits(self.id)
+
+    async def views(self) -> list[View]:
+        """What its tool servers show beside the conversation now, by type."""
+        return await self._threads.views(self.id)
 
     async def answer(self, wait: str, value: Value, *, comment: str = "", by: str = "") -> Settled:
         """Answer one of its waits by id; durable when this returns. The first answer counts.
@@ -279,6 +286,6 @@ def _parts(words: Words) -> tuple[Part, ...]:
 
 def _event(item: Entry | LiveEvent) -> Event:
     if isinstance(item, LiveEvent):
-        return Event(item.kind, 0, None, item.text)
+        return Event(item.kind, 0, None, item.text, item.name)
     kind = type(item.message).__name__.lower()
     return Event(kind, item.position, item.message)

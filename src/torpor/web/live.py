@@ -1,7 +1,8 @@
 """Server-sent events of a thread: committed messages by position, and between them what is lossy.
 
 Each committed message carries ``id: <its position>``; a client that comes back with ``Last-Event-ID`` gets
-what follows, each message once. Text as it is written, and what was received and not yet read, carry none.
+what follows, each message once. Text as it is written, what was received and not yet read, and views carry
+none.
 """
 
 import asyncio
@@ -101,7 +102,7 @@ class _Stream(Response):
         )
         coming = _next(items)
         try:
-            for block in await self._received():
+            for block in [*await self._received(), *await self._views()]:
                 yield block
             while True:
                 done, _ = await asyncio.wait([coming], timeout=self._streams.keep_alive)
@@ -121,6 +122,10 @@ class _Stream(Response):
         """What was said and not yet read by the agent, as of now."""
         return [_event("received", one) for one in await received(self._streams.threads, self._thread)]
 
+    async def _views(self) -> list[bytes]:
+        """What is shown beside the conversation, as of now."""
+        return [_view(view.type, view.content) for view in await self._streams.threads.views(self._thread)]
+
 
 def _next(items: AsyncIterator[Entry | LiveEvent]) -> "asyncio.Future[Entry | LiveEvent]":
     return asyncio.ensure_future(anext(items))
@@ -134,7 +139,15 @@ async def _gone(receive: Receive) -> None:
 def _render(item: Entry | LiveEvent) -> bytes:
     if isinstance(item, Entry):
         return f"id: {item.position}\n".encode() + _event("message", shown(item))
+    if item.kind == "view":
+        return _view(item.name, item.text)
     return _event(item.kind, {"text": item.text}) if item.kind in _SHOWN else b""
+
+
+def _view(name: str, content: str) -> bytes:
+    """A view's content as it came, but for white space between its members."""
+    whole = msgspec.Raw(msgspec.json.format(content.encode(), indent=-1))
+    return _event("view", {"view_type": name, "content": whole})
 
 
 def _event(name: str, value: Any) -> bytes:
