@@ -487,6 +487,17 @@ def test_folding_is_tried_first_where_a_request_was_refused() -> None:
     assert played.why == "idle"
 
 
+def test_a_long_result_that_the_model_has_not_seen_is_folded_where_it_does_not_fit() -> None:
+    played = talked("one" * 500, "two" * 500)
+    [read] = played.reply(call("read"), signals=[played.text("work")])
+    played.absorb(played.result(read, "x" * 9_000))
+    assert played.decide(make_room_at_once) is None
+    assert played.all(Folded) == [Folded(played.head.length - 1)]
+    assert played.all(Compacting) == []
+    assert played.why == "complete"
+    assert shown(played)[-1].startswith("x" * 600 + "\n[This is only the beginning")
+
+
 def test_a_fold_that_saves_little_is_better_than_nothing() -> None:
     played = fresh(0)
     [read] = played.reply(call("read"), signals=[played.text("work")])

@@ -494,6 +494,33 @@ async def test_long_results_are_folded_before_anything_is_summed_up(store: str) 
         assert len(results[0].text) < 1_500
 
 
+async def test_a_result_that_does_not_fit_is_a_beginning_and_a_handle(store: str) -> None:
+    """No turn has seen it, and the model reads what it wants of it."""
+
+    @tool(repeat="safe")
+    def read() -> str:
+        """Read something too long."""
+        return "the beginning " + "x" * 9_000 + " the end"
+
+    def answer(request: Request) -> Words:
+        last = request.items[-1]
+        if isinstance(last, InputItem):
+            return call("read")
+        _, found, rest = last.text.partition('handle "')
+        return call("read_result", handle=rest.partition('"')[0], start=9_000, length=100) if found else "ok"
+
+    model = Measured(answer, limit=2_000, window=0)
+    async with running(store, model, tools=[read]) as runtime:
+        thread = await runtime.start("worker", "hello")
+        assert (await thread.reply(SOON)).text == "ok"
+        facts = await until(thread, number(Turn, 3))
+        assert len(of(Folded, facts)) == 1
+        first, second = [item for item in model.asked[-1].items if isinstance(item, ResultsItem)]
+        assert first.text.startswith("the beginning x")
+        assert " the end" in second.text
+        assert len(model.refused) == 1
+
+
 async def test_what_nothing_helps_parks_the_thread_and_says_which_part_is_too_big(store: str) -> None:
     """The last input is to blame: it is set aside, and the thread goes on without it."""
     model = Measured(limit=1_500, window=0)

@@ -72,7 +72,7 @@ def make_room(step: Step, shown: Projection) -> None:
     ``shown`` is what the model would be asked.
     """
     head = step.head
-    if _fold(step, shown, 3):
+    if _fold(step, shown, head.answered, 3):
         return
     fixed, left = fixed_size(step.definition), _cuts(head, shown)
     if fixed > 2 * shown.size:
@@ -99,7 +99,8 @@ def make_room_at_once(step: Step, shown: Projection) -> Stuck | None:
     if step.head.compaction is not None:
         _block(step, step.head.compaction)
         return None
-    if _fold(step, shown, 3):
+    seen, all_ = step.head.answered, step.head.length
+    if _fold(step, shown, seen, 3) or _fold(step, shown, all_, 3):
         return None
     if step.head.measured:
         note(step, Uncompacted("", "The request was still too long with a summary."))
@@ -107,7 +108,7 @@ def make_room_at_once(step: Step, shown: Projection) -> Stuck | None:
     cut = _half(step.head, shown, fixed)
     if cut is not None and step.head.uncompacted < TRIES and step.head.purpose != "compaction":
         begin(step, cut, blocking=True, before=_refused(step.head, shown, fixed))
-    elif not _fold(step, shown, LEAST):
+    elif not _fold(step, shown, all_, LEAST):
         told = f"Nothing can be left out of the request. {_too_big(step, shown, fixed)}"
         return Stuck(told, aside=not _is_fixed(step, shown, fixed))
     return None
@@ -119,9 +120,8 @@ def fixed_size(definition: Definition) -> int:
     return len(definition.instructions.encode()) + len(msgspec.json.encode(tools))
 
 
-def _fold(step: Step, shown: Projection, share: int) -> bool:
-    """Show long results by their beginning, if that saves so big a share of the history."""
-    upto = step.head.answered
+def _fold(step: Step, shown: Projection, upto: int, share: int) -> bool:
+    """Show long results up to a position by their beginning, if that saves so big a share of the history."""
     saved = shown.saves(upto)
     if not saved or saved * share < shown.size:
         return False
