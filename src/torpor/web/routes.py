@@ -101,7 +101,7 @@ ROUTES = (
     ),
     Endpoint(
         "answer", "POST", "/waits/{wait}",
-        "Answer what a person is asked. The first answer counts; `outcome` says if it is this one (`received`).",
+        "Answer what a person is asked; the first answer counts. `outcome` is `received` if it is this one.",
         takes=Answering, gives={200: Settled}, problems=(400, 404, 413, 415),
     ),
     Endpoint(

@@ -97,8 +97,8 @@ class ForkWanted(Strict, frozen=True, kw_only=True):
 
 
 class Answering(Strict, frozen=True, kw_only=True):
-    """An answer to a wait: for a choice its text or place, for an approval true or false, for an authorization
-    true (it is done); null dismisses a choice or an authorization.
+    """An answer to a wait. For a choice its text or place, for an approval true or false, for an
+    authorization true (it is done); null dismisses a choice or an authorization.
     """
 
     value: str | int | bool | None
