@@ -12,7 +12,7 @@ from tests.web.places import Client, echo, served, store_of, until
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 UNKNOWN_PATHS = [
     ("GET", ""), ("GET", "/messages"), ("GET", "/events"), ("GET", "/explain"), ("GET", "/records"),
-    ("GET", "/children"), ("POST", "/stop"), ("POST", "/nudge"), ("POST", "/close"),
+    ("GET", "/children"), ("GET", "/waits"), ("POST", "/stop"), ("POST", "/nudge"), ("POST", "/close"),
 ]  # fmt: skip
 
 

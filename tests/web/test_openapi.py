@@ -131,7 +131,8 @@ async def test_real_answers_are_as_described(agent: Agent) -> None:
         await ask("GET", "/threads?limit=0")
         await ask("GET", "/threads", headers={"Authorization": ""})
         await ask("GET", "/threads", headers={"Host": "elsewhere.example"})
-        for path in ("", "/messages", "/records", "/explain", "/children"):
+        await ask("POST", "/waits/{wait}", {"value": True}, wait="nothing")
+        for path in ("", "/messages", "/records", "/explain", "/children", "/waits"):
             await ask("GET", "/threads/{thread}" + path, thread=thread)
             await ask("GET", "/threads/{thread}" + path, thread="nobody")
         await ask("POST", "/threads/{thread}/messages", {"text": "more"}, thread=thread)
