@@ -1,0 +1,43 @@
+"""``torpor answer``: choose, authorize, approve."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from torpor.cli.options import Config, Store, run, settings_of
+
+if TYPE_CHECKING:
+    from torpor.settings import Settings
+
+
+def answer(
+    wait: Annotated[str, typer.Argument(metavar="WAIT", help="The wait's id; see `torpor explain THREAD`.")],
+    value: Annotated[
+        str,
+        typer.Argument(
+            metavar="VALUE",
+            help="approve or deny; a choice's text or place, or dismiss; done or dismiss.",
+        ),
+    ],
+    *,
+    comment: Annotated[str, typer.Option(help="What is said with it; a denial's is told to the model.")] = "",
+    config: Config = None,
+    store: Store = None,
+) -> None:
+    """Answer what a thread asks people: a choice, an authorization, an approval."""
+    run(_answer(settings_of(config, store), wait, value, comment))
+
+
+async def _answer(settings: "Settings", wait: str, value: str, comment: str) -> int:
+    from torpor.cli.desk import opened
+    from torpor.cli.say import warn_if_alone
+    from torpor.cli.screen import err, line
+
+    async with opened(settings) as there:
+        settled = await there.desk.answer(wait, value, comment)
+        if not settled.taken:
+            err().print(line(f"It is over already: {settled.outcome}. Nothing was changed."))
+            return 1
+        err().print(line((f"received ({value})", "dim")))
+        warn_if_alone(there, (await there.desk.get(wait.partition(".")[0])).agent)
+    return 0
