@@ -11,6 +11,7 @@ COMMANDS = (
     "worker",
     "new",
     "say",
+    "answer",
     "show",
     "threads",
     "explain",

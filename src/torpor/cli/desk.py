@@ -10,6 +10,7 @@ from torpor.core.errors import Refused
 from torpor.core.record import SliceRecord
 from torpor.ports import Asked, LiveEvent
 from torpor.runtime.presence import Here, present
+from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.replies import Entry
 from torpor.runtime.threads import Receipt
 from torpor.settings import Settings, store_path
@@ -28,6 +29,12 @@ class Desk(Protocol):
 
     async def say(self, thread: str, saying: Saying, key: str = "") -> Receipt:
         """Speak to one."""
+
+    async def waits(self, thread: str) -> list[Question]:
+        """What people are asked for one."""
+
+    async def answer(self, wait: str, value: Value, comment: str = "") -> Settled:
+        """Answer a wait. ``Refused`` if there never was such a wait."""
 
     async def find(self, *, limit: int, **asked: Unpack[Asked]) -> list[ThreadView]:
         """List some."""

@@ -4,10 +4,12 @@ import getpass
 from collections.abc import AsyncIterator
 from typing import Unpack
 
+from torpor.core.errors import Refused
 from torpor.core.messages import By
 from torpor.core.record import SliceRecord
 from torpor.ports import Asked, LiveEvent
 from torpor.runtime.given import filters
+from torpor.runtime.questions import UNKNOWN, Question, Settled, Value
 from torpor.runtime.replies import Entry
 from torpor.runtime.threads import Receipt, Threads
 from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView, look_up, view
@@ -41,6 +43,15 @@ class Direct:
         return await self._threads.say(
             thread, saying.to_parts(), mode=saying.mode, by=self._by, key=key, tier=saying.tier
         )
+
+    async def waits(self, thread: str) -> list[Question]:
+        return await self._threads.waits(thread)
+
+    async def answer(self, wait: str, value: Value, comment: str = "") -> Settled:
+        settled = await self._threads.answer(wait, value, by=self._by, comment=comment)
+        if settled.outcome == UNKNOWN:
+            raise Refused(f"There is no wait {wait!a:.130}, and there never was.")
+        return settled
 
     async def find(self, *, limit: int, **asked: Unpack[Asked]) -> list[ThreadView]:
         rows = await self._threads.store.threads(**filters(**asked), limit=limit)

@@ -2,6 +2,7 @@
 
 import hmac
 import json
+import re
 import secrets
 from collections.abc import AsyncIterator
 from typing import Any, Self, TypeVar, Unpack
@@ -15,6 +16,7 @@ from torpor.core.record import SliceRecord
 from torpor.core.text import clean
 from torpor.ports import Asked, LiveEvent, Side
 from torpor.runtime.given import idempotency_key, thread_id
+from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.replies import Entry
 from torpor.runtime.threads import Receipt
 from torpor.settings import Settings
@@ -24,6 +26,7 @@ from torpor.web.shapes import (
     Listing,
     NewThread,
     Page,
+    Questions,
     Records,
     Saying,
     Started,
@@ -33,6 +36,9 @@ from torpor.web.shapes import (
 from torpor.wiring import ADDRESSES, address_of, ask_health
 
 PAGE = 1_000
+
+_WAIT = re.compile(r"[\w-]+(\.[\w-]+)+", re.ASCII)
+"""An id that a wait may have."""
 
 T = TypeVar("T")
 
@@ -81,6 +87,15 @@ class Remote:
         headers = {"Idempotency-Key": idempotency_key(key) or secrets.token_urlsafe(16)}
         path = f"/threads/{_step(thread)}/messages"
         return await self._ask("POST", path, Receipt, body=_given(saying), headers=headers)
+
+    async def waits(self, thread: str) -> list[Question]:
+        return (await self._ask("GET", f"/threads/{_step(thread)}/waits", Questions)).waits
+
+    async def answer(self, wait: str, value: Value, comment: str = "") -> Settled:
+        if not _WAIT.fullmatch(wait):
+            raise Refused(f"There is no wait {wait!a:.130}, and there never was.")
+        body = {"value": clean(value) if isinstance(value, str) else value, "comment": clean(comment)}
+        return await self._ask("POST", f"/waits/{wait}", Settled, body=body)
 
     async def find(self, *, limit: int, **asked: Unpack[Asked]) -> list[ThreadView]:
         query = {name: clean(value) for name, value in asked.items() if isinstance(value, str)}

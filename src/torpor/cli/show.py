@@ -1,5 +1,6 @@
 """``torpor show``: a conversation with its times and waits."""
 
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,6 +39,7 @@ async def _show(settings: "Settings", thread: str, follow: bool, full: bool, as_
 
 async def _show_text(desk: "Desk", thread: str, follow: bool, full: bool) -> None:
     from torpor.cli.conversation import Conversation
+    from torpor.cli.questions import asked
     from torpor.cli.screen import out
 
     found = await desk.get(thread)
@@ -50,7 +52,7 @@ async def _show_text(desk: "Desk", thread: str, follow: bool, full: bool) -> Non
         for text in conversation.entry(entry):
             screen.print(text)
     if not follow:
-        for text in conversation.ending():
+        for text in (*conversation.ending(), *asked(await desk.waits(thread), time.time())):
             screen.print(text)
         return
     await _go_on(desk, thread, entries[-1].position if entries else 0, conversation)
