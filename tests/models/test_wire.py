@@ -20,6 +20,7 @@ from torpor.core.request import (
     Request,
     ResultsItem,
     ResultView,
+    SummaryItem,
     Tool,
     TurnItem,
 )
@@ -361,6 +362,14 @@ def test_a_turn_with_nothing_to_show_is_no_message() -> None:
     turns = [TurnItem(()), TurnItem((Text(" "),)), TurnItem((SIGNED,)), TurnItem((SIGNED, Text("")))]
     assert len(openai_messages(ASK, *turns)) == 1
     assert len(anthropic_messages(ASK, *turns)) == 1
+
+
+def test_a_summary_is_said_and_marked_as_one() -> None:
+    item = SummaryItem(0.0, "It went well.", "Title: T")
+    assert openai_messages(item) == [{"role": "user", "content": item.text}]
+    [block] = anthropic_messages(item)[0]["content"]
+    assert block == {"type": "text", "text": item.text}
+    assert item.text.startswith("[1970-01-01 00:00:00 UTC] [Summary, made by the runtime")
 
 
 def test_a_notice_is_said() -> None:

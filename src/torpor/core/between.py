@@ -4,11 +4,15 @@ import msgspec
 
 from torpor.core.kinship import is_bookkeeping, is_seed
 from torpor.core.messages import Happened, Noted, Parked, Reported, Result, Said, Text
+from torpor.core.showing import LONG
 
 ASIDE = "[Something that came here was set aside after a failure and is not shown.]"
 
-News = Said | Result | Happened | Reported | Noted
-"""Messages that may stand between turns."""
+Told = Said | Result | Happened | Reported
+"""Messages that models are shown between turns."""
+
+News = Told | Noted
+"""The same, or a note that stands for some of them."""
 
 Settles = Result | Reported
 """What a call can be answered with: its result, or in a child that it made, the seed."""
@@ -22,6 +26,12 @@ def is_hidden(message: News) -> bool:
     if isinstance(message, Happened):
         return message.threaded
     return isinstance(message, Reported) and is_bookkeeping(message)
+
+
+def is_short(message: Told) -> bool:
+    """Nothing of it is ever folded, as can be seen at once."""
+    parts = message.parts
+    return len(parts) == 1 and isinstance(parts[0], Text) and len(parts[0].text) <= LONG
 
 
 def set_aside(message: News) -> News:

@@ -25,7 +25,7 @@ IMAGE = 4_000
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Cut(msgspec.Struct, frozen=True):
+class Cut(msgspec.Struct, frozen=True, gc=False):
     """A position that a turn has answered: a summary may stand for all up to it."""
 
     position: int
@@ -78,7 +78,10 @@ class Items:
     def add(self, item: AnyItem) -> None:
         """Show one more item."""
         self.shown.append(item)
-        self._count(item)
+        body = _encode(item)
+        self._hash.update(body)
+        size = len(body)
+        self.size += size if size < HEAVY else _weighed(item, size)
 
     def cut_here(self, position: int, calls: Iterable[Call]) -> None:
         """All up to a position is shown: once a turn has answered it, a summary may stand for it."""
@@ -113,16 +116,11 @@ class Items:
                 folded[long.index] = _folded(folded.get(long.index, self.shown[long.index]), long)
         return sum(weight(self.shown[index]) - weight(item) for index, item in folded.items())
 
-    def _count(self, item: AnyItem) -> None:
-        body = _encode(item)
-        self._hash.update(body)
-        self.size += _weighed(item, len(body))
-
     def _recount(self) -> None:
         self._hash, self.size = sha256(), 0
-        sizes = [0]
-        for item in self.shown:
-            self._count(item)
+        items, self.shown, sizes = self.shown, [], [0]
+        for item in items:
+            self.add(item)
             sizes.append(self.size)
         self.cuts = [msgspec.structs.replace(cut, size=sizes[cut.index]) for cut in self.cuts]
 
@@ -140,8 +138,6 @@ def weight(item: AnyItem) -> int:
 
 
 def _weighed(item: AnyItem, size: int) -> int:
-    if size < HEAVY:
-        return size
     return size - sum(max(0, len(part.data) - IMAGE) for part in _parts(item) if isinstance(part, Image))
 
 

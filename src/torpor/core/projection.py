@@ -11,7 +11,7 @@ answered, and a fold shows long results up to a position by their beginning. A c
 that of its lineage, item by item the same as in the threads it comes from.
 """
 
-from torpor.core.between import ASIDE, News, Settles, call_of, is_hidden, set_aside
+from torpor.core.between import ASIDE, News, Settles, Told, call_of, is_hidden, is_short, set_aside
 from torpor.core.items import Cut, Items, Long
 from torpor.core.kinship import BELONGS, birth_shown, seed_shown, word_shown
 from torpor.core.messages import (
@@ -216,21 +216,24 @@ class Projection:
             self._shows.sum_up(summary_shown(summary), summary.upto)
 
     def _show(self, upto: int) -> None:
-        waiting = bool(self.items) and not isinstance(self.items[-1], TurnItem)
+        items = self._shows.shown
+        waiting = bool(items) and not isinstance(items[-1], TurnItem)
         if waiting and upto <= self._shown:
             return
         self._show_news(upto)
-        if not self.items or isinstance(self.items[-1], TurnItem):
-            self._fix(NoticeItem(GO_ON))
+        if not items or isinstance(items[-1], TurnItem):
+            self._shows.add(NoticeItem(GO_ON))
         self._shows.cut_here(upto, self._names.values())
 
     def _show_news(self, upto: int) -> None:
         self._shown = upto
-        shown = [(position, message) for position, message in self._later if position <= upto]
-        self._later = [(position, message) for position, message in self._later if position > upto]
+        shown, self._later = self._later, []
+        if shown and shown[-1][0] > upto:
+            self._later = [(position, message) for position, message in shown if position > upto]
+            shown = [(position, message) for position, message in shown if position <= upto]
         results = self._results(shown)
         if any(isinstance(message, Noted) for _, message in shown):
-            self._fix(NoticeItem(ASIDE))
+            self._shows.add(NoticeItem(ASIDE))
         for position, message in shown:
             if not isinstance(message, Noted) and results.get(call_of(message)) is not message:
                 self._fix(self._item(position, message), (position, message))
@@ -266,7 +269,7 @@ class Projection:
         if result.cause not in LEAVES_OPEN:
             self._names.pop(result.call, None)
 
-    def _item(self, position: int, message: Said | Result | Happened | Reported) -> AnyItem:
+    def _item(self, position: int, message: Told) -> AnyItem:
         id = f"news{position}{self._mark}"
         match message:
             case Said():
@@ -282,16 +285,16 @@ class Projection:
             case _:
                 return word_shown(id, message)
 
-    def _fix(self, item: AnyItem, *sources: tuple[int, News] | None) -> None:
+    def _fix(self, item: AnyItem, *sources: tuple[int, Told] | None) -> None:
         """Show an item. ``sources``: the messages it is made of, one for each of its results."""
         self._shows.add(item)
         for view, source in enumerate(sources):
-            if source is not None:
+            if source is not None and not is_short(source[1]):
                 self._fold(view, *source)
         if self._folded and any(source and source[0] <= self._folded for source in sources):
             self._shows.fold(self._folded)
 
-    def _fold(self, view: int, position: int, message: News) -> None:
+    def _fold(self, view: int, position: int, message: Told) -> None:
         folded = folded_shown(message, f"{self.thread}.{position}")
         if folded:
-            self._shows.long.append(Long(position, len(self.items) - 1, view, folded))
+            self._shows.long.append(Long(position, len(self._shows.shown) - 1, view, folded))
