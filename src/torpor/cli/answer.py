@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from torpor.cli.options import Config, Store, run, settings_of
+from torpor.cli.options import Config, Json, Store, run, settings_of
 
 if TYPE_CHECKING:
     from torpor.settings import Settings
@@ -21,20 +21,24 @@ def answer(
     ],
     *,
     comment: Annotated[str, typer.Option(help="What is said with it; a denial's is told to the model.")] = "",
+    as_json: Json = False,
     config: Config = None,
     store: Store = None,
 ) -> None:
     """Answer what a thread asks people: a choice, an authorization, an approval."""
-    run(_answer(settings_of(config, store), wait, value, comment))
+    run(_answer(settings_of(config, store), wait, value, comment, as_json))
 
 
-async def _answer(settings: "Settings", wait: str, value: str, comment: str) -> int:
+async def _answer(settings: "Settings", wait: str, value: str, comment: str, as_json: bool) -> int:
     from torpor.cli.desk import opened
     from torpor.cli.say import warn_if_alone
+    from torpor.cli.screen import as_json as shown
     from torpor.cli.screen import err, line
 
     async with opened(settings) as there:
         settled = await there.desk.answer(wait, value, comment)
+        if as_json:
+            print(shown(settled))  # noqa: T201 -- the command's output
         if not settled.taken:
             err().print(line(f"It is over already: {settled.outcome}. Nothing was changed."))
             return 1
