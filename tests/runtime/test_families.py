@@ -508,23 +508,36 @@ async def test_a_child_that_parks_tells_its_parent(kind: str, tmp_path: Path) ->
 
 @STORES
 async def test_word_to_a_child_that_has_just_closed_comes_back(kind: str, tmp_path: Path) -> None:
-    gate = Gate()
+    gate, spoken = Gate(), asyncio.Event()
 
     def late(request: Request) -> Any:
-        gate.open.set()
-        return tells("are you there?")(request)
+        return [*stall(until=spoken), tells("are you there?")(request)]
 
     parts: dict[str, Any] = {
-        "root": [spawns("as kid: x"), say("Waiting."), late, say("Asked."), say("Gone.")],
+        "root": [spawns("as kid: x"), say("Waiting."), late, say("Gone."), say("Gone.")],
         "kid": [call("wait"), closes("done")],
     }
     async with family(store_of(kind, tmp_path), [gate.tool], **parts) as tree:
+
+        async def waits() -> bool:
+            return gate.calls == 1
+
+        await until(waits)
         await tree.said("root", "Waiting.")
         await tree.root.send("ask it")
+
+        async def asked() -> bool:
+            return [part for part, _ in tree.cast.asked].count("root") == 3
+
+        await until(asked)
+        gate.open.set()
         await tree.is_state("kid", "closed")
-        await tree.told("root", "closed")
+        spoken.set()
+        await tree.told("root", "undelivered")
+        await tree.said("root", "Gone.")
         await tree.quiet()
-        assert next(what for what, _ in await tree.words()) in ("closed", "undelivered")
+        assert [what for what, _ in await tree.words()] == ["closed", "undelivered"]
+        assert "is closed" in (await tree.words())[1][1]
 
 
 @STORES

@@ -5,14 +5,18 @@ import io
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.web.places import Client, echo, served, store_of, until
+from torpor.core.views import View, views_space
+from torpor.ports import Row
 
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 UNKNOWN_PATHS = [
     ("GET", ""), ("GET", "/messages"), ("GET", "/events"), ("GET", "/explain"), ("GET", "/records"),
-    ("GET", "/children"), ("GET", "/waits"), ("POST", "/stop"), ("POST", "/nudge"), ("POST", "/close"),
+    ("GET", "/children"), ("GET", "/views"), ("GET", "/waits"),
+    ("POST", "/stop"), ("POST", "/nudge"), ("POST", "/close"),
 ]  # fmt: skip
 
 
@@ -337,3 +341,62 @@ async def test_records_come_page_by_page_and_whole() -> None:
         assert seen == [record.version for record in whole]
         assert len(seen) > 2
         assert await thread.records(after=2) == whole[2:]
+
+
+@STORES
+async def test_forks_and_trees(kind: str, tmp_path: Path) -> None:
+    async with served(store_of(kind, tmp_path)) as (runtime, client):
+        thread = await client.start("one")
+        await client.settled(thread)
+        headers = {"Idempotency-Key": "again"}
+        status, heir = await client.ask("POST", f"/threads/{thread}/fork", json={"at": 2}, headers=headers)
+        assert (status, heir["purpose"], heir["root"], heir["parent"]) == (201, "root", heir["id"], "")
+        status, repeat = await client.ask("POST", f"/threads/{thread}/fork", json={"at": 2}, headers=headers)
+        assert (status, repeat["id"]) == (200, heir["id"])
+        status, body = await client.ask("POST", f"/threads/{thread}/fork", json={"at": 9})
+        assert (status, "from 1 to" in body["error"]["message"]) == (400, True)
+        await client.ask("POST", f"/threads/{heir['id']}/messages", json={"text": "two"})
+        await client.settled(heir["id"])
+
+        async def known() -> bool:
+            return (await client.ask("GET", f"/threads/{thread}"))[1]["heirs"] == {heir["id"]: 2}  # type: ignore[no-any-return]
+
+        await until(known)
+        _, found = await client.ask("GET", f"/threads/{heir['id']}")
+        assert found["lineage"] == [{"thread": thread, "upto": 2}]
+        assert await client.ask("GET", f"/threads/{thread}/children") == (
+            200,
+            {"threads": [], "after": None},
+        )
+        child = Row(thread="kid", agent="echo", root=thread, parent=thread, purpose="child", title="Kid")
+        await runtime.parts.store.create(child)
+        _, listed = await client.ask("GET", f"/threads/{thread}/children")
+        assert [(row["id"], row["title"], row["parent"]) for row in listed["threads"]] == [
+            ("kid", "Kid", thread)
+        ]
+        for query, ids in (
+            (f"root={thread}", {thread, "kid"}),
+            (f"parent={thread}", {"kid"}),
+            ("purpose=child", {"kid"}),
+            ("parent=", {thread, heir["id"]}),
+            ("purpose=compaction", set()),
+        ):
+            _, listed = await client.ask("GET", f"/threads?{query}")
+            assert {row["id"] for row in listed["threads"]} == ids, query
+
+
+async def test_views_are_given_by_type() -> None:
+    async with served("memory:") as (runtime, client):
+        thread = await client.start("one")
+        assert await client.ask("GET", f"/threads/{thread}/views") == (200, {"views": []})
+        for view in (
+            View("plan", '{"steps":[1]}', 2, 5.0),
+            View("diff", '{"patch":"x"}', 1, 4.0),
+            View("gone"),
+        ):
+            await runtime.parts.side.put(views_space(thread), view.type, msgspec.msgpack.encode(view))
+        _, given = await client.ask("GET", f"/threads/{thread}/views")
+        assert given["views"] == [
+            {"type": "diff", "content": {"patch": "x"}, "seq": 1, "at": 4.0},
+            {"type": "plan", "content": {"steps": [1]}, "seq": 2, "at": 5.0},
+        ]

@@ -132,7 +132,7 @@ async def test_real_answers_are_as_described(agent: Agent) -> None:
         await ask("GET", "/threads", headers={"Authorization": ""})
         await ask("GET", "/threads", headers={"Host": "elsewhere.example"})
         await ask("POST", "/waits/{wait}", {"value": True}, wait="nothing")
-        for path in ("", "/messages", "/records", "/explain", "/children", "/waits"):
+        for path in ("", "/messages", "/records", "/explain", "/children", "/views", "/waits"):
             await ask("GET", "/threads/{thread}" + path, thread=thread)
             await ask("GET", "/threads/{thread}" + path, thread="nobody")
         await ask("POST", "/threads/{thread}/messages", {"text": "more"}, thread=thread)

@@ -126,6 +126,7 @@ def _calls(
             "answer",
             "fork",
             "children",
+            "views",
         )
     }
     rest: dict[str, Call] = {

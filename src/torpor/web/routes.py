@@ -19,6 +19,7 @@ from torpor.web.shapes import (
     Started,
     Ticket,
     TicketWanted,
+    Views,
 )
 
 _KEY = Parameter(
@@ -103,6 +104,10 @@ ROUTES = (
         "answer", "POST", "/waits/{wait}",
         "Answer what a person is asked; the first answer counts. `outcome` is `received` if it is this one.",
         takes=Answering, gives={200: Settled}, problems=(400, 404, 413, 415),
+    ),
+    Endpoint(
+        "views", "GET", "/threads/{thread}/views", "What tool servers show beside it now, by type.",
+        gives={200: Views}, problems=(404,),
     ),
     Endpoint(
         "explain", "GET", "/threads/{thread}/explain", "What a thread waits for, and since when.",

@@ -12,6 +12,7 @@ from torpor.core.head import Child
 from torpor.core.messages import By, File, Image, Link, Message, Noted, Part, Requested, Text, text_of
 from torpor.core.record import SliceRecord
 from torpor.core.signals import SaidSignal
+from torpor.core.views import View
 from torpor.ports import Row
 from torpor.runtime.explain import Explanation, Waiting
 from torpor.runtime.given import context_text
@@ -204,6 +205,21 @@ class Records(msgspec.Struct, frozen=True):
     more: bool
 
 
+class ShownView(msgspec.Struct, frozen=True):
+    """What a tool server shows in one place beside a thread; ``content`` is an object."""
+
+    type: str
+    content: Any
+    seq: int
+    at: float
+
+
+class Views(msgspec.Struct, frozen=True):
+    """What tool servers show beside a thread now, by type."""
+
+    views: list[ShownView]
+
+
 class Done(msgspec.Struct, frozen=True):
     """A command was stored and will be followed."""
 
@@ -273,6 +289,11 @@ def view(row: Row, kind: type[V], **more: Any) -> V:
         version=row.version.counter,
         **more,
     )
+
+
+def shown_view(kept: View) -> ShownView:
+    """A view as it is given."""
+    return ShownView(kept.type, msgspec.json.decode(kept.content), kept.seq, kept.at)
 
 
 def shown(entry: Entry) -> dict[str, Any]:

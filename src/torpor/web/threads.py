@@ -24,8 +24,10 @@ from torpor.web.shapes import (
     ThreadView,
     Ticket,
     TicketWanted,
+    Views,
     look_up,
     page,
+    shown_view,
     view,
 )
 from torpor.web.tickets import SECONDS, Tickets
@@ -82,6 +84,10 @@ class ThreadWeb:
     async def children(self, request: Request) -> Response:
         rows = await self._threads.children(_id(request))
         return answer(200, Listing([view(row, ThreadView) for row in rows], None))
+
+    async def views(self, request: Request) -> Response:
+        kept = await self._threads.views(_id(request))
+        return answer(200, Views([shown_view(one) for one in kept]))
 
     async def get(self, request: Request) -> Response:
         return answer(200, await look_up(self._threads, _id(request)))
