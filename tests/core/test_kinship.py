@@ -190,8 +190,9 @@ def test_what_a_compaction_covers_is_shown_to_it_though_no_turn_came_after() -> 
 def test_a_fork_goes_on_with_the_history_and_nothing_of_it_is_open() -> None:
     born = Noted(20.0, Born("a", lineage=(Link("root", 3),)))
     fork = shown("fork", born, Said(21.0, (Text("else"),)), to=shown("root", *PARENT[:3]))
-    *_, calls, last = items(fork)
+    *_, calls, told, last = items(fork)
     assert results(calls) == [BELONGS, BELONGS]
+    assert item_text(told).startswith("[From here on this is another thread, fork, which goes on with")
     assert last == InputItem(21.0, (Text("else"),))
 
 
@@ -235,7 +236,7 @@ def word(what: str, text: str = "w", **fields: Any) -> Reported:
         ("parked", "The child thread kid was set aside after a failure and does not go on by itself."),
         ("stopped", "The child thread kid was stopped."),
         ("closed", "The child thread kid is closed."),
-        ("adopted", "The child thread kid is a child of this thread from now on: its own parent is closed."),
+        ("adopted", "The thread between this one and kid is closed: these two are parent and child now."),
         ("told", "Message of the parent thread kid."),
         ("undelivered", "What this thread said to the thread kid did not arrive."),
         ("something new", "Word of the child thread kid."),

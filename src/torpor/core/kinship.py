@@ -33,13 +33,18 @@ _SUMMARY = (
     "above: it writes the summary that will stand in its place.]"
 )
 
+_FORK = (
+    "[From here on this is another thread, {id}, which goes on with the history above. No call and no "
+    "subscription of it is open here, and none of its child threads is this one's.]"
+)
+
 _NEWS = {
     "report": "Report of {who}.",
     "ended": "{Who} has ended its exchange without a report; these are its last words.",
     "parked": "{Who} was set aside after a failure and does not go on by itself.",
     "stopped": "{Who} was stopped.",
     "closed": "{Who} is closed.",
-    "adopted": "{Who} is a child of this thread from now on: its own parent is closed.",
+    "adopted": "The thread between this one and {id} is closed: these two are parent and child now.",
     "told": "Message of the parent thread {id}.",
     "undelivered": "What this thread said to the thread {id} did not arrive.",
 }
@@ -67,6 +72,11 @@ def birth_shown(word: Reported, thread: str, ancestors: Sequence[str]) -> Notice
     last = (_begin(word),) if form is _FRESH else ()
     told = (Text(_told(form, word, thread, ancestors)), *word.parts, *last)
     return NoticeItem(whole_text(words_shown(told)))
+
+
+def fork_shown(thread: str) -> NoticeItem:
+    """What a fork is told where its own history begins."""
+    return NoticeItem(_FORK.format(id=thread))
 
 
 def _begin(word: Reported) -> Text:

@@ -13,7 +13,7 @@ that of its lineage, item by item the same as in the threads it comes from.
 
 from torpor.core.between import ASIDE, News, Settles, Told, call_of, is_hidden, is_short, set_aside
 from torpor.core.items import Cut, Items, Long
-from torpor.core.kinship import BELONGS, birth_shown, seed_shown, word_shown
+from torpor.core.kinship import BELONGS, birth_shown, fork_shown, seed_shown, word_shown
 from torpor.core.messages import (
     Born,
     Call,
@@ -110,8 +110,7 @@ class Projection:
     def cuts(self) -> tuple[Cut, ...]:
         """Where a summary may end: the positions shown so far, each of which is a turn's ``upto``.
 
-        After ``show``, the last one is what the next turn will answer. Positions that a summary covers are
-        left out.
+        After ``show``, the last is what the next turn will answer. What a summary covers is left out.
         """
         return tuple(self._shows.cuts)
 
@@ -142,9 +141,7 @@ class Projection:
             self._shows.fold(upto)
 
     def _enter(self, thread: str, born: Born) -> None:
-        """The call that a child was born of is answered by its seed, and what the turn with that call had not
-        seen is left out. Other calls of the lineage that are still open are not this thread's.
-        """
+        """A child's own call is answered by its seed; what the turn with that call had not seen is left out."""
         self._foreign = True
         if born.purpose != "child" or born.call not in [call.id for call in self._batch]:
             self._show_news(self._later[-1][0] if self._later else 0)
@@ -153,6 +150,8 @@ class Projection:
         self._answered = self._shown = self._folded = self._summed = 0
         self._later, self._names, self._detached = [], {}, frozenset()
         self._shows.leave()
+        if born.purpose == "root":
+            self._shows.add(fork_shown(thread))
 
     def resume(self, summary: Summary, *, marked: bool) -> None:
         """Begin with a summary; the next message to be added is the one after what it covers.
