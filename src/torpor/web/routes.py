@@ -64,7 +64,7 @@ ROUTES = (
     Endpoint(
         "events", "GET", "/threads/{thread}/events",
         "Server-sent events: `message` with its position as id; `text`, `reasoning`, `call`, `started`, "
-        "`dropped`, `received` without one. `started` begins a completion's text anew.",
+        "`dropped`, `received`, `view` without one. `started` begins a completion's text anew.",
         gives={200: EVENT_STREAM},
         parameters=(
             _AFTER,
