@@ -98,7 +98,8 @@ def detach_active(step: Step, why: str) -> None:
     """Let pending calls go on without holding the thread back."""
     active = tuple(id for id, call in in_order(step.head.pending) if not call.passive)
     if active:
-        note(step, Detached(active, why))
+        asked = {wait.call for wait in step.head.waits.values()}
+        note(step, Detached(active, why, tuple(id for id in active if id in asked)))
 
 
 def wake(step: Step, by: str, *, every: bool = False) -> None:

@@ -47,6 +47,8 @@ class Detached(Stored, frozen=True, tag="detached", tag_field="n"):
 
     calls: tuple[str, ...]
     why: str
+    asked: tuple[str, ...] = ()
+    """Those of them for which a person is asked something."""
 
 
 class Parked(Stored, frozen=True, tag="parked", tag_field="n"):

@@ -44,6 +44,7 @@ from torpor.core.thread import LEAVES_OPEN
 
 GO_ON = "[Nothing new has come. Go on.]"
 RUNNING = "Still running. Its result will come as an event."
+ASKED = "It waits for a person. Its result will come as an event."
 MISSING = "No result was recorded for this call."
 
 
@@ -80,7 +81,8 @@ class Projection:
         self._later: list[tuple[int, News]] = []
         self._batch: tuple[Call, ...] = ()
         """The calls of the last shown turn, as long as their results have not been shown."""
-        self._detached: frozenset[str] = frozenset()
+        self._detached: dict[str, str] = {}
+        """Calls of that turn that hold nothing back, and how they are shown."""
         self._names: dict[str, Call] = {}
         """Calls shown as still running or given up, for showing their results as news."""
         self._foreign = False
@@ -148,7 +150,7 @@ class Projection:
         self._foreign = bool(self._batch)
         self.thread, self._mark, self._next = thread, f"-{thread}", ""
         self._answered = self._shown = self._folded = self._summed = 0
-        self._later, self._names, self._detached = [], {}, frozenset()
+        self._later, self._names, self._detached = [], {}, {}
         self._shows.leave()
         if born.purpose == "root":
             self._shows.add(fork_shown(thread))
@@ -198,7 +200,8 @@ class Projection:
     def _noted(self, message: Noted) -> None:
         note = message.note
         if isinstance(note, Detached):
-            self._detached |= frozenset(note.calls)
+            shown = {call: ASKED if call in note.asked else RUNNING for call in note.calls}
+            self._detached = {**self._detached, **shown}
         elif isinstance(note, Parked) and note.aside:
             self._later = [(position, set_aside(kept)) for position, kept in self._later]
         elif isinstance(note, Folded):
@@ -251,7 +254,7 @@ class Projection:
         found = [used.get(call.id) for call in batch]
         views = [self._view(call, one and one[1]) for call, one in zip(batch, found, strict=True)]
         self._fix(ResultsItem(tuple(views)), *found)
-        self._detached, self._foreign = frozenset(), False
+        self._detached, self._foreign = {}, False
         return {id: message for id, (_, message) in used.items()}
 
     def _view(self, call: Call, settles: Settles | None) -> ResultView:
@@ -260,7 +263,7 @@ class Projection:
             return ResultView(call.id, call.name, result_shown(settles), settles.is_error)
         if isinstance(settles, Reported):
             return ResultView(call.id, call.name, seed_shown(settles, self.thread, self._ancestors))
-        text = RUNNING if call.id in self._detached else BELONGS if self._foreign else MISSING
+        text = self._detached.get(call.id, BELONGS if self._foreign else MISSING)
         return ResultView(call.id, call.name, (Text(text),), is_error=text is MISSING)
 
     def _forget(self, result: Result) -> None:
