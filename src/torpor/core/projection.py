@@ -82,7 +82,6 @@ class Projection:
         self._batch: tuple[Call, ...] = ()
         """The calls of the last shown turn, as long as their results have not been shown."""
         self._detached: dict[str, str] = {}
-        """Calls of that turn that hold nothing back, and how they are shown."""
         self._names: dict[str, Call] = {}
         """Calls shown as still running or given up, for showing their results as news."""
         self._foreign = False
