@@ -219,6 +219,7 @@ def test_new_words_are_answered_beside_an_approval() -> None:
     [id] = found.head.waits
     found.absorb(found.text("are you there?"))
     assert found.why == "complete"
+    assert found.shown()[0] == "results: It waits for a person. Its result will come as an event."
     found.reply("Yes.")
     assert list(found.head.waits) == [id]
     found.absorb(answer(found, id, "approve"))
