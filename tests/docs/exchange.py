@@ -1,8 +1,8 @@
 """The requests of ``docs/http.md``, asked of a real server.
 
 ``python -m tests.docs.exchange`` writes the answers anew. A block that begins with a method is a request, the
-one after it is its answer. In requests THREAD is the thread started last, CALL is the call it waits for, and
-CALLBACK and TICKET are what was given for them. In answers the same words stand for those values, ``…`` for
+one after it is its answer. In requests THREAD is the thread started last, CALL is the call it waits for, WAIT
+is what people are asked, and CALLBACK and TICKET are what was given for them. In answers the same words stand for those values, ``…`` for
 other random ones, and every time is the same.
 """
 
@@ -38,13 +38,21 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+@tool(needs_approval=True)
+def pay(amount: int) -> str:
+    """Pay an invoice."""
+    return f"paid {amount}"
+
+
 def agents(url: str) -> list[Agent]:
-    """One that adds, and one whose tool takes its time."""
+    """One that adds, one whose tool takes its time, and one that asks before it pays."""
     adds = ScriptedModel([call("add", a=1, b=2), say("1 + 2 is 3."), say("You are welcome.")])
     builds = ScriptedModel([call("build", n=1), say("It is built.")])
+    pays = ScriptedModel([call("pay", amount=120), say("It is paid.")])
     return [
         Agent("adder", model=adds, tools=[add]),
         Agent("builder", model=builds, tools=[RapServer(url)]),
+        Agent("clerk", model=pays, tools=[pay]),
     ]
 
 
@@ -102,9 +110,12 @@ class Desk:
                 while True:
                     found = await threads.explain(row.thread)
                     kept = [wait for wait in found.waits if wait.name == "build"]
-                    if not found.received and len(kept) == len(found.waits) <= len(self._tools.at("/invoke")):
+                    asked = [wait.id for wait in found.waits if wait.kind == "approval"]
+                    other = len(found.waits) - len(kept) - 2 * len(asked)  # a call and its approval
+                    if not (found.received or other) and len(kept) <= len(self._tools.at("/invoke")):
                         break
                     await asyncio.sleep(0.005)
+                self._words |= {"WAIT": id for id in asked}
                 for wait in kept:
                     self._words |= {
                         "CALLBACK": self._runtime.parts.keys.mint(row.thread, wait.id),
@@ -118,12 +129,12 @@ class Desk:
             self._words["TICKET"] = found["ticket"]
 
     def _meant(self, text: str) -> str:
-        for word in ("CALLBACK", "THREAD", "CALL", "TICKET"):
+        for word in ("WAIT", "CALLBACK", "THREAD", "CALL", "TICKET"):
             text = text.replace(word, self._words.get(word, word))
         return text
 
     def _told(self, text: str) -> str:
-        for word in ("CALLBACK", "TICKET", "THREAD", "CALL"):
+        for word in ("WAIT", "CALLBACK", "TICKET", "THREAD", "CALL"):
             if word in self._words:
                 text = text.replace(self._words[word], word)
         return _LASTING.sub("for 0 s", _RANDOM.sub("…", text))

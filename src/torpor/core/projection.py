@@ -199,8 +199,8 @@ class Projection:
     def _noted(self, message: Noted) -> None:
         note = message.note
         if isinstance(note, Detached):
-            shown = {call: ASKED if call in note.asked else RUNNING for call in note.calls}
-            self._detached = {**self._detached, **shown}
+            running, asked = dict.fromkeys(note.calls, RUNNING), dict.fromkeys(note.asked, ASKED)
+            self._detached = self._detached | running | asked
         elif isinstance(note, Parked) and note.aside:
             self._later = [(position, set_aside(kept)) for position, kept in self._later]
         elif isinstance(note, Folded):
