@@ -2,8 +2,8 @@
 
 ``python -m tests.docs.exchange`` writes the answers anew. A block that begins with a method is a request, the
 one after it is its answer. In requests THREAD is the thread started last, CALL is the call it waits for, WAIT
-is what people are asked, and CALLBACK and TICKET are what was given for them. In answers the same words stand for those values, ``…`` for
-other random ones, and every time is the same.
+is what people are asked, and CALLBACK and TICKET are what was given for them. In answers the same words stand
+for those values, ``…`` for other random ones, and every time is the same.
 """
 
 import asyncio
@@ -115,7 +115,8 @@ class Desk:
                     if not (found.received or other) and len(kept) <= len(self._tools.at("/invoke")):
                         break
                     await asyncio.sleep(0.005)
-                self._words |= {"WAIT": id for id in asked}
+                for id in asked:
+                    self._words["WAIT"] = id
                 for wait in kept:
                     self._words |= {
                         "CALLBACK": self._runtime.parts.keys.mint(row.thread, wait.id),
