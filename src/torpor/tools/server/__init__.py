@@ -10,9 +10,9 @@ async def stock_level(part: str) -> int:
 server.run()
 """
 
-from torpor.tools.server.call import ToolCall
+from torpor.tools.server.call import Chosen, ToolCall
 from torpor.tools.server.content import Content, Diff, Image, Text, ToolError
 from torpor.tools.server.kit import ToolServer
-from torpor.tools.server.outbox import Retry
+from torpor.tools.server.owed import Retry
 
-__all__ = ["Content", "Diff", "Image", "Retry", "Text", "ToolCall", "ToolError", "ToolServer"]
+__all__ = ["Chosen", "Content", "Diff", "Image", "Retry", "Text", "ToolCall", "ToolError", "ToolServer"]

@@ -16,8 +16,11 @@ import aiohttp
 from yarl import URL
 
 from torpor.core.retry import told_wait
-from torpor.tools.server.outbox import Callback, Outbox, Retry
+from torpor.tools.server import asked
+from torpor.tools.server.outbox import Outbox
+from torpor.tools.server.owed import Callback, Retry
 from torpor.tools.server.wire import is_private
+from torpor.tools.signatures import Secrets
 
 log = logging.getLogger("torpor.tools.server")
 
@@ -28,12 +31,18 @@ TIMEOUT = aiohttp.ClientTimeout(total=30.0, connect=10.0)
 
 
 class Courier:
-    """Sends what the outbox owes. `ended` is told the number of each call whose subscription nobody takes."""
+    """Sends what the outbox owes, signed if there are secrets.
 
-    def __init__(self, outbox: Outbox, retry: Retry) -> None:
+    `ended` is told the number of each call whose subscription nobody takes, `unasked` that a question was
+    refused.
+    """
+
+    def __init__(self, outbox: Outbox, retry: Retry, secrets: Secrets | None = None) -> None:
         self._outbox = outbox
         self._retry = retry
+        self._secrets = secrets
         self.ended: Callable[[int], None] = lambda _: None
+        self.unasked: Callable[[], None] = lambda: None
         self._rung = asyncio.Event()
         self._sending: dict[int, tuple[str, asyncio.Task[None]]] = {}
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
@@ -107,7 +116,7 @@ class Courier:
             async with self._session(private=callback.private).post(
                 URL(callback.url, encoded=True),
                 data=io.BytesIO(body),
-                headers={"Content-Type": "application/json"},
+                headers=self._headers(callback, body),
                 allow_redirects=False,
             ) as answer:
                 return answer.status, _pause(answer.headers.get("Retry-After"))
@@ -115,6 +124,12 @@ class Courier:
             # The text of the error would hold the URL, which is a secret.
             log.info("callback %d: no answer (%s)", callback.seq, type(error).__name__)
             return None, None
+
+    def _headers(self, callback: Callback, body: bytes) -> dict[str, str]:
+        headers = {"Content-Type": "application/json"}
+        if self._secrets is not None:
+            headers |= self._secrets.sign(callback.id, time.time(), body)
+        return headers
 
     async def _conclude(self, callback: Callback, status: int | None, retry_after: float | None) -> None:
         if status is not None and 200 <= status < 300:
@@ -133,6 +148,8 @@ class Courier:
     async def _drop(self, callback: Callback, status: int | None) -> None:
         for seq in await self._outbox.give_up(callback, status):
             self.ended(seq)
+        if callback.kind in asked.KINDS:
+            self.unasked()
 
     def _backoff(self, attempt: int) -> float:
         pause = min(self._retry.first * 2.0 ** min(attempt, 30), self._retry.longest)
@@ -140,11 +157,14 @@ class Courier:
 
     def _session(self, *, private: bool) -> aiohttp.ClientSession:
         if private not in self._sessions:
-            connector = aiohttp.TCPConnector(limit=0, socket_factory=None if private else _public_socket)
-            self._sessions[private] = aiohttp.ClientSession(
-                connector=connector, timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar()
-            )
+            self._sessions[private] = new_session(private=private)
         return self._sessions[private]
+
+
+def new_session(*, private: bool) -> aiohttp.ClientSession:
+    """A client that reaches private addresses only if it may."""
+    connector = aiohttp.TCPConnector(limit=0, socket_factory=None if private else _public_socket)
+    return aiohttp.ClientSession(connector=connector, timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
 
 
 def _public_socket(address: Any) -> socket.socket:

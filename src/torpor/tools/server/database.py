@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-VERSION = 1
+SCHEMAS = ("outbox.sql", "outbox-2.sql")
+"""What makes each version of the file of the one before it."""
 LARGEST_BATCH = 256
 PATIENCE = 5.0  # seconds for a predecessor to let go of the file
 
@@ -130,13 +131,13 @@ def _connect(path: str) -> sqlite3.Connection:
 def _migrate(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > VERSION:
+    if version > len(SCHEMAS):
         connection.execute("ROLLBACK")
         raise ValueError(f"the outbox {path} was written by a newer version of this program")
-    if version == 0:
-        schema = files("torpor.tools.server").joinpath("outbox.sql").read_text("utf-8")
-        for statement in schema.split(";\n"):
+    for schema in SCHEMAS[version:]:
+        text = files("torpor.tools.server").joinpath(schema).read_text("utf-8")
+        for statement in text.split(";\n"):
             if statement.strip():
                 connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute(f"PRAGMA user_version = {len(SCHEMAS)}")
     connection.execute("COMMIT")

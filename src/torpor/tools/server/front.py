@@ -17,7 +17,9 @@ from starlette.types import Receive, Scope, Send
 
 from torpor.tools.addresses import host_of, is_loopback
 from torpor.tools.server import wire
+from torpor.tools.server.migration import Migration, Unmoved
 from torpor.tools.server.work import Begin, Busy, Work
+from torpor.tools.signatures import ID, Secrets, Unsigned
 from torpor.tools.strict import Malformed
 
 log = logging.getLogger("torpor.tools.server")
@@ -42,7 +44,10 @@ class _Acknowledgement(Response):
 
 
 class Front:
-    """The endpoints of a tool server. `work` is awaited for, so that a server starts at its first request."""
+    """The endpoints of a tool server. `work` is awaited for, so that a server starts at its first request.
+
+    With `signed_by` every message must be signed by one of these secrets.
+    """
 
     def __init__(
         self,
@@ -50,6 +55,8 @@ class Front:
         work: Callable[[], Awaitable[Work]],
         manifest: Callable[[str], dict[str, Any]],
         clean_up: Callable[[str], Awaitable[None]] | None,
+        migration: Migration | None,
+        signed_by: Secrets | None,
         token: str | None,
         public_url: str | None,
         allow_private: bool | None,
@@ -59,6 +66,9 @@ class Front:
         self._work = work
         self._manifest = manifest
         self._clean_up = clean_up
+        self._migration = migration
+        self._signed_by = signed_by
+        self._seen: dict[str, float] = {}
         self._token = None if token is None else token.encode()
         self._public_url = None if public_url is None else public_url.rstrip("/")
         self._allow_private = allow_private
@@ -66,13 +76,16 @@ class Front:
         self._allowance = _Allowance(requests_per_second, requests_per_second * BURST)
 
     def routes(self) -> list[Route]:
-        """The routes of the five endpoints."""
+        """The routes of all endpoints."""
         posts = {
             "/invoke": self._invoke,
             "/cancel_tool_call": self._cancel,
             "/close_thread": self._close,
             "/tool_call_status": self._status,
+            f"{wire.CHOICE_PATH}/{{token}}": self._chosen,
         }
+        if self._migration is not None:
+            posts["/migrate"] = self._migrate
         found = [Route("/.well-known/rap-toolset", self._guarded(self._discover), methods=["GET"])]
         return found + [Route(path, self._guarded(what), methods=["POST"]) for path, what in posts.items()]
 
@@ -116,13 +129,19 @@ class Front:
 
     async def _discover(self, request: Request) -> Response:
         await self._work()
-        base = self._public_url or str(request.base_url).rstrip("/")
-        return _json(self._manifest(f"{base}/invoke"))
+        return _json(self._manifest(f"{self._base(request)}/invoke"))
+
+    def _base(self, request: Request) -> str:
+        return self._public_url or str(request.base_url).rstrip("/")
+
+    def _is_private_allowed(self, request: Request) -> bool:
+        return _is_loopback(request) if self._allow_private is None else self._allow_private
 
     async def _invoke(self, request: Request) -> Response:
         body = await self._body(request)
         invocation = wire.read_invocation(body, request.headers.get("idempotency-key"))
-        private = _is_loopback(request) if self._allow_private is None else self._allow_private
+        invocation = msgspec.structs.replace(invocation, server=self._base(request))
+        private = self._is_private_allowed(request)
         if not private and wire.is_private(host_of(invocation.callback_url)):
             raise Malformed("callback_url leads to a private address, which this server does not call")
         work = await self._work()
@@ -135,6 +154,8 @@ class Front:
 
     async def _close(self, request: Request) -> Response:
         thread = wire.read_closure(await self._body(request))
+        if self._is_replayed(request):
+            return Response()
         clean_up = self._clean_up
         work = await self._work()
         return _Acknowledgement(
@@ -146,7 +167,49 @@ class Front:
         work = await self._work()
         return _json({"alive": await work.alive(thread, ident)})
 
+    async def _chosen(self, request: Request) -> Response:
+        ident, selected = wire.read_selection(await self._body(request))
+        work = await self._work()
+        await work.questions.answer(request.path_params["token"], ident, selected)
+        return Response()
+
+    async def _migrate(self, request: Request) -> Response:
+        assert self._migration is not None
+        session, destination = wire.read_migration(await self._body(request))
+        if self._is_replayed(request):
+            return _problem(409, "this message came before")
+        try:
+            private = self._is_private_allowed(request)
+            await self._migration.run(session, destination, private=private)
+        except Unmoved as error:
+            return _problem(error.status, str(error))
+        return Response()
+
+    def _is_replayed(self, request: Request) -> bool:
+        """Say whether a signed message came before, and remember it for as long as its time is accepted.
+
+        Only messages that could have a second effect need that.
+        """
+        if self._signed_by is None:
+            return False
+        now, id = time.time(), request.headers[ID]
+        lasting = 2 * self._signed_by.tolerance
+        self._seen = {known: at for known, at in self._seen.items() if now - at <= lasting}
+        if id in self._seen:
+            return True
+        self._seen[id] = now
+        return False
+
     async def _body(self, request: Request) -> bytes:
+        body = await self._received(request)
+        if self._signed_by is not None:
+            try:
+                self._signed_by.verify(request.headers.items(), body, time.time())
+            except Unsigned as error:
+                raise HTTPException(401, str(error)) from None
+        return body
+
+    async def _received(self, request: Request) -> bytes:
         parts: list[bytes] = []
         size = 0
         try:

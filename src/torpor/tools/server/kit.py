@@ -8,20 +8,26 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from starlette.applications import Starlette
 
+from torpor.core.errors import Refused
 from torpor.tools.addresses import is_loopback
+from torpor.tools.server import wire
+from torpor.tools.server.call import ToolCall
 from torpor.tools.server.courier import Courier
 from torpor.tools.server.database import Database
 from torpor.tools.server.front import Front
+from torpor.tools.server.migration import Migration, Move
 from torpor.tools.server.offer import LONG_TIMEOUT, TIMEOUT, Offer
-from torpor.tools.server.outbox import Outbox, Retry
+from torpor.tools.server.outbox import Outbox
+from torpor.tools.server.owed import Retry
 from torpor.tools.server.work import Work
+from torpor.tools.signatures import Secrets
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,6 +47,10 @@ class ToolServer:
     At most `most_running` calls are at work, and `requests_per_second` requests are taken in the long run;
     the rest is told to come again. A cancelled function has `grace` seconds to end; settled calls are known
     for `keep` seconds.
+
+    With a `secret` (`whsec_…`; of several the first signs and all verify) callbacks are signed, and with
+    `require_signatures` messages that are not signed with it are refused. Not so discovery, and tokens are
+    wanted anyway.
     """
 
     def __init__(
@@ -50,6 +60,8 @@ class ToolServer:
         description: str = "",
         outbox: str | Path | None = None,
         token: str | None = None,
+        secret: str | bytes | Sequence[str | bytes] | None = None,
+        require_signatures: bool = False,
         public_url: str | None = None,
         allow_private: bool | None = None,
         retry: Retry | None = None,
@@ -63,6 +75,10 @@ class ToolServer:
             raise ValueError("the name of a tool server has 1 to 128 characters")
         if token is not None and not token:
             raise ValueError("an empty token guards nothing; leave it out or set one")
+        if require_signatures and secret is None:
+            raise ValueError("signatures can only be required with a secret")
+        self._secrets = _secrets(secret)
+        self._require_signatures = require_signatures
         self.name = name
         self.description = description
         self.token = token
@@ -77,6 +93,7 @@ class ToolServer:
         self._keep = keep
         self._offers: dict[str, Offer] = {}
         self._on_close: Callable[[str], Any] | None = None
+        self._move: Move | None = None
         self._work: Work | None = None
         self._open = contextlib.AsyncExitStack()
         self._opening = asyncio.Lock()
@@ -96,6 +113,7 @@ class ToolServer:
         destructive: bool | None = None,
         idempotent: bool | None = None,
         read_only: bool | None = None,
+        requires_auth: str | None = None,
         restartable: bool | None = None,
         timeout: float | None = None,
         annotations: Mapping[str, Any] | None = None,
@@ -113,6 +131,7 @@ class ToolServer:
         destructive: bool | None = None,
         idempotent: bool | None = None,
         read_only: bool | None = None,
+        requires_auth: str | None = None,
         restartable: bool | None = None,
         timeout: float | None = None,
         annotations: Mapping[str, Any] | None = None,
@@ -123,13 +142,16 @@ class ToolServer:
         Name, description and schema come from the function. A tool that is `idempotent`, `read_only` or
         `restartable` runs again, with the same key, if the server died while it ran; any other then ends with
         an error. `timeout` bounds, in seconds, the time until its result or subscription (ten minutes; a day
-        if `long_running`). Raises TypeError or ValueError if the function cannot be offered.
+        if `long_running`), waits for people not counted. Calls of `destructive` tools may need approval;
+        `requires_auth` names the provider that `ToolCall.authorize` sends people to. Raises TypeError or
+        ValueError if the function cannot be offered.
         """
         promises = {
             "longRunning": long_running,
             "destructive": destructive,
             "idempotent": idempotent,
             "readOnly": read_only,
+            "requiresAuth": requires_auth,
         }
         if restartable is None:
             restartable = bool(idempotent or read_only)
@@ -159,6 +181,26 @@ class ToolServer:
         self._on_close = function
         return function
 
+    def migrate(self, function: F) -> F:
+        """Have `function(session, destination)` move what the server keeps of a session to another instance.
+
+        It returns once the instance at that base URL, which has been found there, can serve the session; what
+        it raises is the reason why the session stays. The manifest then says that sessions have to be moved.
+        """
+        self._move = function
+        return function
+
+    def waiting(self, state: str) -> ToolCall | None:
+        """The call that waits for an authorization with this `state`, if it is one that we gave out."""
+        return None if self._work is None else self._work.waiting(state)
+
+    async def authorized(self, call: ToolCall | str, *, problem: str = "") -> bool:
+        """Let a call, or the one that waits with this `state`, go on, since a person has authorized it.
+
+        With a `problem`, such as "access was denied", it ends with that error. False if nothing waits.
+        """
+        return self._work is not None and await self._work.authorized(call, problem)
+
     def manifest(self, endpoint: str) -> dict[str, Any]:
         """The toolset as runtimes discover it, with the URL that takes invocations."""
         described = {"description": self.description} if self.description else {}
@@ -168,7 +210,8 @@ class ToolServer:
             **described,
             "endpoint": endpoint,
             "tools": tools,
-            "features": ["rap-ext/1"],
+            **({} if self._move is None else {"needsMigration": True}),
+            "features": [wire.FEATURE],
         }
 
     @cached_property
@@ -178,6 +221,8 @@ class ToolServer:
             work=self._started,
             manifest=self.manifest,
             clean_up=self._clean_up,
+            migration=None if self._move is None else Migration(self.name, self._move),
+            signed_by=self._secrets if self._require_signatures else None,
             token=self.token,
             public_url=self._public_url,
             allow_private=self._allow_private,
@@ -263,7 +308,7 @@ class ToolServer:
         await database.open()
         self._open.push_async_callback(database.close)
         outbox = Outbox(database, self._retry)
-        courier = Courier(outbox, self._retry)
+        courier = Courier(outbox, self._retry, self._secrets)
         work = Work(self._offers, outbox, courier, grace=self._grace, most_running=self._most_running)
         courier.start()
         self._open.push_async_callback(courier.stop, 2.0)
@@ -288,6 +333,13 @@ class ToolServer:
             await self._on_close(thread)
         else:
             await asyncio.to_thread(self._on_close, thread)
+
+
+def _secrets(given: str | bytes | Sequence[str | bytes] | None) -> Secrets | None:
+    try:
+        return None if given is None else Secrets(given)
+    except Refused as error:
+        raise ValueError(str(error)) from None
 
 
 async def _leave() -> None:

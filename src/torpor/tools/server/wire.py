@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -13,13 +13,19 @@ from torpor.core.text import clean, cleaned
 from torpor.tools.addresses import is_loopback, is_public, literal
 from torpor.tools.strict import Malformed, parse_object, repeats_within
 
+FEATURE = "rap-ext/1"
+CHOICE_PATH = "/user_choice_response"
 LONGEST_ID = 256
 LONGEST_KEY = 255
 LONGEST_URL = 8192
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call as it was received. `refusal` says why it cannot run (None: nothing seen so far)."""
+    """One call as it was received. `refusal` says why it cannot run (None: nothing seen so far).
+
+    `server` is the base URL under which this server was reached; `extended` whether the runtime knows the
+    optional members that the kit sends.
+    """
 
     thread: str
     id: str
@@ -31,12 +37,18 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_id: str | None = None
     key: str | None = None
     deadline: datetime | None = None
+    server: str = ""
+    extended: bool = False
     refusal: str | None = None
 
     def digest(self) -> str:
         """What was asked and for whom: equal for repeats of one call."""
-        asked = (self.operation, self.arguments, self.user_id, self.refusal)
-        return sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
+        return digest_of((self.operation, self.arguments, self.user_id, self.refusal))
+
+
+def digest_of(value: object) -> str:
+    """A digest of a JSON value, in hexadecimal digits."""
+    return sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
 
 
 def _members(body: bytes) -> dict[str, Any]:
@@ -68,6 +80,19 @@ def read_closure(body: bytes) -> str:
     return read_id(_members(body).get("thread_id"), "thread_id")
 
 
+def read_selection(body: bytes) -> tuple[str, object]:
+    """Read the call id of an answer to a choice, and what it selects, whatever that is."""
+    members = _members(body)
+    return read_id(members.get("id"), "id"), members.get("selected")
+
+
+def read_migration(body: bytes) -> tuple[str, str]:
+    """Read the session that is to move and the base URL of the instance to move it to."""
+    members = _members(body)
+    session = read_id(members.get("session_id"), "session_id")
+    return session, read_url(members.get("destination_url"), "destination_url").rstrip("/")
+
+
 def read_invocation(body: bytes, key_header: str | None = None) -> Invocation:
     """Read an invocation.
 
@@ -76,7 +101,7 @@ def read_invocation(body: bytes, key_header: str | None = None) -> Invocation:
     members = _members(body)
     thread = read_id(members.get("group_id"), "group_id")
     ident = read_id(members.get("id"), "id")
-    url = read_callback_url(members.get("callback_url"))
+    url = read_url(members.get("callback_url"), "callback_url")
     try:
         asked = _read_asked(members)
     except Malformed as error:
@@ -89,6 +114,7 @@ def read_invocation(body: bytes, key_header: str | None = None) -> Invocation:
         call_id=call_id if isinstance(call_id, str) else None,
         key=_read_key(members.get("idempotency_key"), key_header),
         deadline=_read_instant(members.get("deadline")),
+        extended=_is_extended(members.get("features")),
         **asked,
     )
 
@@ -116,22 +142,22 @@ def _read_asked(members: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_callback_url(value: object) -> str:
-    """Check that a callback URL is absolute and http(s); it is kept exactly as it came."""
+def read_url(value: object, name: str) -> str:
+    """Check that a URL is absolute and http(s); it is kept exactly as it came."""
     if (
         not isinstance(value, str)
         or len(value) > LONGEST_URL
         or not value.isascii()
         or not value.isprintable()
     ):
-        raise Malformed("callback_url must be an absolute http(s) URL")
+        raise Malformed(f"{name} must be an absolute http(s) URL")
     try:
         parts = urlsplit(value)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         usable = False
     if not usable or " " in value:
-        raise Malformed("callback_url must be an absolute http(s) URL")
+        raise Malformed(f"{name} must be an absolute http(s) URL")
     return value
 
 
@@ -156,6 +182,10 @@ def _read_instant(value: object) -> datetime | None:
     except ValueError:
         return None
     return instant if instant.tzinfo else None
+
+
+def _is_extended(features: object) -> bool:
+    return isinstance(features, list) and FEATURE in features
 
 
 def result_members(content: Mapping[str, Any], *, failed: bool, subscription: bool) -> dict[str, Any]:
@@ -196,6 +226,49 @@ def event_members(
     if final:
         members["final"] = True
     return members
+
+
+def question_body(
+    invocation: Invocation, token: str, asked: Mapping[str, Any], id: str, expires_at: float
+) -> bytes:
+    """Ask what `asked` says for a call: its `auth_url`, or its `choices`. The answer bears the token."""
+    if "auth_url" in asked:
+        said = {"type": "oauth", "auth_url": with_state(asked["auth_url"], token)}
+    else:
+        at = f"{invocation.server}{CHOICE_PATH}/{token}"
+        said = {"type": "user_choice", **asked, "response_url": at}
+    head: dict[str, Any] = {"type": said.pop("type"), "group_id": invocation.thread, "id": invocation.id}
+    if invocation.call_id is not None:
+        head["call_id"] = invocation.call_id
+    expires = utc_now(datetime.fromtimestamp(expires_at, UTC))
+    return msgspec.json.encode(
+        {**head, **said, "event_id": id, "occurred_at": utc_now(), "expires_at": expires}
+    )
+
+
+def with_state(url: str, state: str) -> str:
+    """An authorization URL that bears a `state`: its own, else this one."""
+    parts = urlsplit(url)
+    if any(name == "state" for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
+        return url
+    query = f"{parts.query}&state={state}" if parts.query else f"state={state}"
+    return parts._replace(query=query).geturl()
+
+
+def view_body(thread: str, kind: str, content: Mapping[str, Any], id: str, seq: int) -> bytes:
+    """Show new content in a thread's view; `seq` is its number among those of this view, 0: unnumbered."""
+    numbered = {"seq": seq} if seq else {}
+    return msgspec.json.encode(
+        {
+            "type": "view_update",
+            "group_id": thread,
+            "view_type": kind,
+            "content": content,
+            "event_id": id,
+            **numbered,
+            "occurred_at": utc_now(),
+        }
+    )
 
 
 def new_event_id() -> str:

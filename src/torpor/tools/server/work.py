@@ -11,10 +11,12 @@ from typing import Any
 
 from torpor.tools.server import wire
 from torpor.tools.server.call import ToolCall
+from torpor.tools.server.calls import Kept
 from torpor.tools.server.content import ToolError, error_text, render, text_of
 from torpor.tools.server.courier import Courier
 from torpor.tools.server.offer import Offer
-from torpor.tools.server.outbox import Kept, Outbox
+from torpor.tools.server.outbox import Outbox
+from torpor.tools.server.questions import Questions
 
 log = logging.getLogger("torpor.tools.server")
 
@@ -65,7 +67,9 @@ class Work:
         self._offers = offers
         self._outbox = outbox
         self._courier = courier
+        self.questions = Questions(outbox, courier.ring)
         courier.ended = lambda seq: self._stop_runs([seq])
+        courier.unasked = self.questions.look_again
         self._grace = grace
         self._most_running = most_running
         self._runs: dict[int, _Run] = {}
@@ -110,6 +114,19 @@ class Work:
 
         return begin
 
+    def waiting(self, state: str) -> ToolCall | None:
+        """The call at work that waits for the authorization with this state."""
+        seq = self.questions.call_of(state)
+        return self._runs[seq].call if seq is not None and seq in self._runs else None
+
+    async def authorized(self, call: ToolCall | str, problem: str) -> bool:
+        """Let a call go on that waits for authorization; False if it does not."""
+        if isinstance(call, str):
+            return await self.questions.authorized(call, problem)
+        seqs = [seq for seq, run in self._runs.items() if run.call is call]
+        token = self.questions.token_of(seqs[0]) if seqs else ""
+        return await self.questions.authorized(token, problem)
+
     async def alive(self, thread: str, ident: str) -> bool:
         """Say whether callbacks of this call are still to be expected."""
         return await self._outbox.alive(thread, ident)
@@ -147,7 +164,13 @@ class Work:
         task.add_done_callback(self._chores.discard)
 
     def _start(self, kept: Kept, *, restarted: bool) -> None:
-        call = ToolCall(kept, outbox=self._outbox, ring=self._courier.ring, restarted=restarted)
+        call = ToolCall(
+            kept,
+            outbox=self._outbox,
+            questions=self.questions,
+            ring=self._courier.ring,
+            restarted=restarted,
+        )
         run = self._runs[kept.seq] = _Run(kept, call, restarted)
         run.task = asyncio.create_task(self._serve(run))
         run.task.add_done_callback(lambda _: self._runs.pop(kept.seq, None))
@@ -188,11 +211,14 @@ class Work:
         self, offer: Offer, call: ToolCall, arguments: dict[str, Any]
     ) -> tuple[Any, BaseException | None]:
         """Run the function until it ends, is cancelled, or has had its time; gives its value or its error."""
+        deadline = _until_deadline(call)
+        limit = offer.timeout if deadline is None else min(offer.timeout, deadline)
+        call.limit.start(offer.timeout, deadline)
         work = asyncio.create_task(offer.run(call, arguments))
         cancelled = asyncio.create_task(call.cancelled.wait())
+        over = asyncio.create_task(call.limit.over.wait())
         try:
-            limit = _limit(offer, call)
-            await asyncio.wait({work, cancelled}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, cancelled, over}, return_when=asyncio.FIRST_COMPLETED)
             if call.subscribed and not cancelled.done():
                 await asyncio.wait({work, cancelled}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -207,8 +233,9 @@ class Work:
             value, error = _ended(work, why)
             return value, (why if value is None and error is None else error)
         finally:
-            cancelled.cancel()
-            work.cancel()
+            for task in (cancelled, over, work):
+                task.cancel()
+            call.limit.stop()
 
     async def _conclude(self, run: _Run, value: Any, error: BaseException | None) -> None:
         """Send the one result, or the last event of a subscription that did not end itself."""
@@ -218,6 +245,7 @@ class Work:
             rendered = {"text": error_text(error)} if error is not None else render(value)
         except ToolError as unusable:
             rendered, error = {"text": error_text(unusable)}, unusable
+        await run.call.shown.clear()
         failed = error is not None or str(rendered.get("text", "")).startswith("Error: ")
         while True:
             try:
@@ -239,10 +267,10 @@ class Work:
             await self._outbox.event(run.kept.seq, last)
 
 
-def _limit(offer: Offer, call: ToolCall) -> float:
+def _until_deadline(call: ToolCall) -> float | None:
     if call.deadline is None:
-        return offer.timeout
-    return max(min(offer.timeout, call.deadline.timestamp() - time.time() - DEADLINE_MARGIN), 0.0)
+        return None
+    return max(call.deadline.timestamp() - time.time() - DEADLINE_MARGIN, 0.0)
 
 
 def _timed_out(limit: float) -> str:
