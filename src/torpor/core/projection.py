@@ -142,7 +142,7 @@ class Projection:
             self._shows.fold(upto)
 
     def _enter(self, thread: str, born: Born) -> None:
-        """A child's own call is answered by its seed; what the turn with that call had not seen is left out."""
+        """A child's call is answered by its seed, and what the turn with that call had not seen is left out."""
         self._foreign = True
         if born.purpose != "child" or born.call not in [call.id for call in self._batch]:
             self._show_news(self._later[-1][0] if self._later else 0)
@@ -155,10 +155,7 @@ class Projection:
             self._shows.add(fork_shown(thread))
 
     def resume(self, summary: Summary, *, marked: bool) -> None:
-        """Begin with a summary; the next message to be added is the one after what it covers.
-
-        ``marked``: the thread has a lineage, which the summary covers too.
-        """
+        """Begin with a summary; what follows it is added next. ``marked``: it covers a lineage too."""
         self._mark = f"-{self.thread}" if marked else ""
         self.position = self._shown = self._summed = summary.upto
         self._answered = summary.upto - 1  # the turn that has answered all of it is still to come
