@@ -142,7 +142,7 @@ class Projection:
             self._shows.fold(upto)
 
     def _enter(self, thread: str, born: Born) -> None:
-        """A child's call is answered by its seed, and what the turn with that call had not seen is left out."""
+        """A child's call is answered by its seed; what the turn with it had not seen is left out."""
         self._foreign = True
         if born.purpose != "child" or born.call not in [call.id for call in self._batch]:
             self._show_news(self._later[-1][0] if self._later else 0)
