@@ -26,7 +26,7 @@ LONG = (
     "tests/runtime/test_waits.py::test_every_death_ends_in_the_undisturbed_history[stop",
     "tests/runtime/test_waits.py::test_every_death_ends_in_the_undisturbed_history[beside",
     "tests/runtime/test_waits.py::test_every_death_ends_in_the_undisturbed_history[authorization",
-    "tests/end_to_end/test_kill.py",
+    "tests/end_to_end/test_kill",
     "tests/models/test_prefix.py",
     "tests/web/test_callbacks.py::test_a_thousand",
     "tests/web/test_reached.py",

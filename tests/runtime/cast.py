@@ -9,7 +9,7 @@ from torpor.core.request import Attempt, Request, item_text
 from torpor.models import ScriptedModel, call
 from torpor.models.scripted import Script
 
-_PART = re.compile(r"\bas (\w+):")
+_PART = re.compile(r"made for (event)s of a subscription|it writes the (summary)|\bas (\w+):")
 _HERE = re.compile(r"inside the (?:new |temporary )*thread ([\w-]+)")
 _MADE = re.compile(r"The child thread ([\w-]+) has been made")
 
@@ -45,13 +45,9 @@ class Cast:
 
 
 def _part_of(request: Request) -> str:
-    text = "\n".join(item_text(item) for item in request.since_turn)
-    if "made for events of a subscription" in text:
-        return "event"
-    if "it writes the summary" in text:
-        return "summary"
-    found = _PART.findall(text) if "[You are" in text else []
-    return found[-1] if found else "root"
+    """By the last seed that is shown; whoever is shown none is the root."""
+    found = _PART.findall(shown(request))
+    return "".join(found[-1]) if found else "root"
 
 
 def shown(request: Request) -> str:
