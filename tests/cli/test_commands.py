@@ -324,3 +324,25 @@ def test_bytes_that_are_no_text_never_end_in_a_traceback(shell: Shell, served: b
     told = [message["text"] for message in shown["messages"] if message["type"] == "said"]
     told += [words["text"] for words in shown["thread"]["received"]]
     assert [text for text in told if "\ufffd" in text] == ["a\ufffd\ufffd\ufffd\ufffd\ufffdb"] * 2
+
+
+def test_forks_and_trees(shell: Shell) -> None:
+    thread = shell.good("new", "echo", "one").strip()
+    assert shell.process("worker", "--until-idle").returncode == 0
+    refused = shell.run("fork", thread, "--at", "9")
+    assert (refused.returncode, "from 1 to 3" in refused.stderr) == (1, True)
+    heir = shell.good("fork", thread, "--at", "2").strip()
+    told = json.loads(shell.good("fork", thread, "--json"))
+    assert (told["parent"], told["root"]) == ("", told["id"])
+    shell.good("say", heir, "two")
+    assert shell.process("worker", "--until-idle").returncode == 0
+    assert f"it continues {thread} up to 2" in shell.good("show", heir)
+    assert f"{heir} continues this history from 2 on" in shell.good("show", thread)
+    file = sqlite3.connect(shell.folder / "threads.db")
+    with file:
+        file.execute("UPDATE threads SET parent = ?, root = ?, purpose = 'child' WHERE thread = ?",
+                     (thread, thread, heir))  # fmt: skip
+    file.close()
+    _, *rows = shell.good("threads", "--tree").splitlines()
+    assert [row.split()[0] for row in rows].index(heir) == [row.split()[0] for row in rows].index(thread) + 1
+    assert len(json.loads(shell.good("threads", "--purpose", "root", "--json"))) == 2

@@ -32,6 +32,7 @@ class Watched:
         self.runtime = runtime
         self.cast = cast
         self.thread = thread
+        self.tools = tools
         self.call, url = tools.callbacks[thread.id]
         self._token = url.rsplit("/", 1)[1]
 
@@ -240,3 +241,28 @@ async def test_an_event_thread_may_close_itself_with_a_report() -> None:
         await until_said(watched.thread, "So it is shut.")
         words = [one for one in await watched.thread.history() if isinstance(one, Reported)]
         assert [(one.what, text_of(one.parts), one.owes) for one in words] == [("closed", "it is shut", True)]
+
+
+@STORES
+async def test_a_fork_has_the_tools_of_its_source_and_none_of_its_subscriptions(
+    kind: str, tmp_path: Path
+) -> None:
+    async with watching(store_of(kind, tmp_path), event=lambda _: say("Seen.")) as watched:
+        heir = await watched.thread.fork()
+        await heir.send("and you?")
+
+        async def invoked() -> bool:
+            return heir.id in watched.tools.callbacks
+
+        await until(invoked)
+        assert "watch" in {shown.name for shown in watched.cast.asked[-1][1].tools}
+        row = await heir.row()
+        head = decode_head(row.head, row.shape)
+        assert head.toolsets == (await watched.head()).toolsets
+        assert (list(head.pending), head.subscriptions) == ([watched.tools.callbacks[heir.id][0]], {})
+        store = watched.runtime.parts.side
+        for hash in head.toolsets.values():
+            assert await store.get_blob(heir.id, hash), "a fork needs nothing of its source's blobs"
+        await watched.event("e1")
+        await watched.all_over()
+        assert not any(isinstance(one, Happened) for one in await heir.history())

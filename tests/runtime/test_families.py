@@ -541,6 +541,15 @@ async def test_word_to_a_child_that_has_just_closed_comes_back(kind: str, tmp_pa
 
 
 @STORES
+async def test_a_title_is_seen_from_outside(kind: str, tmp_path: Path) -> None:
+    parts: dict[str, Any] = {"root": [call("set_title", title="Counting\ncrates"), say("Titled.")]}
+    async with family(store_of(kind, tmp_path), **parts) as tree:
+        await tree.said("root", "Titled.")
+        assert (await tree.root.row()).title == "Counting crates"
+        assert (await (await tree.root.fork()).row()).title == "Counting crates"
+
+
+@STORES
 async def test_forks_go_on_by_themselves(kind: str, tmp_path: Path) -> None:
     parts: dict[str, Any] = {"root": lambda request: say(f"echo {request.text}")}
     async with family(store_of(kind, tmp_path), **parts) as tree:
