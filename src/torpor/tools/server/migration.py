@@ -58,7 +58,7 @@ class Migration:
             async with asyncio.timeout(MOVED_WITHIN):
                 await self._called(session, destination)
         except TimeoutError:
-            raise Unmoved(504, f"the session was not moved within {MOVED_WITHIN:g} s") from None
+            raise Unmoved(504, "moving the session took too long") from None
         except ToolError as error:
             raise Unmoved(502, str(error)) from None
         except Exception as error:
