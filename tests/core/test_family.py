@@ -733,6 +733,8 @@ def test_a_parents_message_does_not_resume_whom_a_person_has_stopped() -> None:
     family.settle()
     family.reply(THREAD, tool_call("send_message_to_child", thread_id=child, message="Go on."))
     assert family.kin[child].why == "stopped"
+    assert [word.what for word in family.root.all(Reported)] == ["stopped", "stopped"]
+    assert family.root.head.children[child].state == "stopped"
     family.absorb(child, family.kin[child].nudge())
     assert family.kin[child].why == "complete"
     assert any("Go on." in line for line in family.kin[child].shown())

@@ -169,6 +169,13 @@ def test_the_end_of_a_subscription_ends_it_whoever_is_given_the_event() -> None:
     assert family.root.why == "complete"
 
 
+def test_a_subscription_that_the_same_turn_cancels_is_not_waited_for() -> None:
+    family, sub = with_subscription()
+    wait, _ = family.reply(THREAD, waiting_for(sub), tool_call("cancel_subscription", tool_call_id=sub))
+    assert family.root.results()[wait] == "woken"
+    assert family.root.why == "complete"
+
+
 def test_an_event_before_the_subscription_is_news_of_the_call() -> None:
     family, a, _ = with_two_calls()
     [wait] = family.reply(THREAD, waiting_for(a))

@@ -12,7 +12,7 @@ import msgspec
 from torpor.core import compaction, consent
 from torpor.core.absorb import say_queued
 from torpor.core.builtins import decide
-from torpor.core.calls import send, wake
+from torpor.core.calls import send, wake_if_free
 from torpor.core.chunks import Stop
 from torpor.core.decisions import Act, Decision, Wait
 from torpor.core.definition import ToolSpec
@@ -159,8 +159,8 @@ def finish_turn(step: Step) -> None:
     if step.closing is not None:
         close(step, By("model", step.thread), step.closing)
         return
-    if step.woken_by and not step.head.active:
-        wake(step, step.woken_by, every=True)
+    step.wakes_all = bool(step.woken_by)
+    wake_if_free(step)
     if step.head.queued and not step.head.busy:
         say_queued(step)
     rest(step)

@@ -16,7 +16,7 @@ from torpor.core.messages import (
     Uncompacted,
     text_of,
 )
-from torpor.core.signals import AnySignal, ClosedSignal, ReportedSignal, StoppedSignal, Told
+from torpor.core.signals import AnySignal, ClosedSignal, ReportedSignal, StoppedSignal
 from torpor.core.spawning import SPAWN
 from torpor.core.step import Step
 
@@ -117,26 +117,19 @@ def _leave_children(step: Step) -> list[str]:
             _hand_over(step, id, child)
         return [f"child thread {id}, handed over" for id in head.children]
     for id in head.children:
-        post(step, ClosedSignal(id, f"{step.thread}/closes/{id}", step.now, me(step), trace=step.trace))
+        close_child(step, id)
     return [f"child thread {id}, closed" for id in head.children]
 
 
+def close_child(step: Step, id: str) -> None:
+    """A child ends with this thread."""
+    post(step, ClosedSignal(id, f"{step.thread}/closes/{id}", step.now, me(step), trace=step.trace))
+
+
 def _hand_over(step: Step, id: str, child: Child) -> None:
+    """The parent of this thread is told of a child, which it adopts."""
     head = step.head
     name = SPAWN if child.purpose == "child" else ""
-    post(
-        step,
-        Told(
-            id,
-            f"{step.thread}/hands/{id}",
-            step.now,
-            me(step),
-            trace=step.trace,
-            sender=head.parent,
-            what="adopted",
-            ancestors=head.ancestors,
-        ),
-    )
     post(
         step,
         ReportedSignal(

@@ -30,7 +30,7 @@ from torpor.core.messages import (
     Unsubscribed,
     Usage,
 )
-from torpor.core.news import GIVES_UP, LEAVES_OPEN, dropped, happened, owing, reported, settled
+from torpor.core.news import GIVES_UP, LEAVES_OPEN, dropped, happened, noticed, owing, reported, settled
 from torpor.core.parts import OpenWait
 
 __all__ = [
@@ -176,8 +176,12 @@ def _noted(head: Head, message: Noted) -> Head:
         case Late():
             return change(head, detached=dropped(head.detached, note.call))
         case Unsubscribed():
-            left = dropped(head.subscriptions, note.call)
-            return change(head, subscriptions=left, gathered=dropped(head.gathered, note.call))
+            return change(
+                head,
+                subscriptions=dropped(head.subscriptions, note.call),
+                gathered=dropped(head.gathered, note.call),
+                pending=noticed(head.pending, note.call),
+            )
         case Parked() | Resumed() | Stopped() | Closed():
             return _changed(head, message.at, note)
         case _:
@@ -195,7 +199,8 @@ def _changed(head: Head, at: float, note: Parked | Resumed | Stopped | Closed) -
             return change(head, state="open", reason="", owed=head.length, exchange=fresh, uncompacted=0)
         case Stopped():
             ended = change(head.exchange, open=False)
-            return change(head, state="stopped", reason=note.why, exchange=ended)
+            below = {id: change(child, state="stopped") for id, child in head.children.items()}
+            return change(head, state="stopped", reason=note.why, exchange=ended, children=below)
         case _:
             return _closed(head)
 

@@ -4,7 +4,7 @@ import msgspec
 
 from torpor.core.calls import ABSORBED, insist, note
 from torpor.core.effects import Post
-from torpor.core.family import WITH_PARENT, post
+from torpor.core.family import WITH_PARENT, close_child, me, post, tell_parent
 from torpor.core.messages import Adopted, Born, Happened, Part, Reported, Resumed, Spawned, Text
 from torpor.core.signals import AnySignal, BornSignal, ReportedSignal, Told
 from torpor.core.step import Step
@@ -68,6 +68,10 @@ def _adopt(step: Step, signal: ReportedSignal) -> str:
     note(step, Spawned(signal.child, signal.call, signal.purpose, signal.title, signal.quota))
     told = (signal.purpose, signal.call, signal.name, "{}")
     _word(step, signal, signal.child, "adopted", told, signal.parts, owes=False)
+    ancestors = (*step.head.ancestors, step.thread)
+    id, to = f"{step.thread}/adopts/{signal.child}", signal.child
+    word = Told(to, id, step.now, me(step), trace=step.trace, sender=step.thread, what="adopted")
+    post(step, msgspec.structs.replace(word, ancestors=ancestors))
     return ABSORBED
 
 
@@ -78,14 +82,16 @@ def told(step: Step, signal: Told) -> str:
     if signal.what == "undelivered":
         _word(step, signal, signal.sender, "undelivered", made, signal.parts, owes=False)
         return ABSORBED
-    if signal.by.id != head.parent:
-        return STRANGER
-    if signal.what == "adopted":
+    if signal.what == "adopted" and signal.by.id in head.ancestors:
         note(step, Adopted(signal.sender, signal.ancestors))
         _word(step, signal, signal.sender, "adopted", made, signal.parts, owes=False)
         return ABSORBED
+    if signal.by.id != head.parent or signal.what != "told":
+        return STRANGER
     if head.state == "parked" or head.reason == WITH_PARENT:
         note(step, Resumed("told"))
+    if step.head.state == "stopped":  # by a person, who alone lets it go on
+        tell_parent(step, "stopped", f"{step.thread}/{signal.id}", owes=False)
     _word(step, signal, signal.sender, "told", made, signal.parts, owes=True)
     step.woken_by = "a message of the parent thread"
     return ABSORBED
@@ -130,6 +136,8 @@ def undelivered(step: Step, signal: ReportedSignal | Told) -> None:
         if step.definition.orphans == "adopt" and head.parent:
             on = msgspec.structs.replace(signal, thread=head.parent)
             step.effects.append(Post(f"{signal.id}/on", on))
+        elif signal.what == "adopted":
+            close_child(step, signal.child)
         elif signal.what == "report":
             _return(step, signal, signal.child)
     elif signal.what == "told":
