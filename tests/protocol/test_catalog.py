@@ -283,3 +283,29 @@ def test_a_server_does_not_show_its_token() -> None:
     assert "sesame" not in repr(server)
     assert server.url == "https://tools.test"
     assert server == RapServer("https://tools.test", token="sesame")
+
+
+@pytest.mark.parametrize("tolerance", [float("nan"), float("-inf"), float("inf"), -1, 0, "300"])
+def test_cbk_04_a_tolerance_that_checks_nothing_is_an_error_at_the_start(tolerance: Any) -> None:
+    with pytest.raises(Refused, match="tolerance"):
+        RapServer("https://tools.example.com", secret=b"s" * 32, tolerance=tolerance)
+    with pytest.raises(Refused, match="tolerance"):
+        RapServer("https://tools.example.com", tolerance=tolerance)
+
+
+def test_secrets_of_a_server_are_checked_and_not_shown() -> None:
+    text = "whsec_" + "c2VjcmV0" * 4
+    one, two = (RapServer("https://tools.example.com", secret=given) for given in (text, [text]))
+    assert one == two
+    assert hash(one) == hash(two)
+    assert one.secrets
+    assert "c2VjcmV0" not in repr(one)
+    assert RapServer("https://tools.example.com").secrets is None
+    for given in ("", "whsec_c2hvcnQ=", [], [text, text], [text, 5]):
+        with pytest.raises(Refused):
+            RapServer("https://tools.example.com", secret=given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("told", "needs"), [(True, True), (False, False), (None, False), (..., False)])
+def test_a_manifest_says_whether_sessions_have_to_be_moved(told: Any, needs: bool) -> None:
+    assert read_manifest(manifest(needsMigration=told)).needs_migration == needs

@@ -6,7 +6,7 @@ import pytest
 from torpor.clock import SystemClock
 from torpor.core.errors import Refused, Unavailable
 from torpor.stores.memory import MemoryStore
-from torpor.tools.tokens import KNOWN_FOR, Keys, Token
+from torpor.tools.tokens import KNOWN_FOR, Keys, Token, mark_of, scope_of
 
 
 @pytest.fixture
@@ -186,3 +186,12 @@ async def test_processes_of_a_store_prove_it_to_each_other(side: MemoryStore) ->
     assert not await here.proves("any challenge", stranger.proof("any challenge"))
     assert not await here.proves("any challenge", "")
     assert elsewhere.proof("") == ""
+
+
+async def test_a_token_may_name_the_server_that_has_to_sign() -> None:
+    keys = await Keys.open(MemoryStore(SystemClock()))
+    server = "https://tools.example.com/" + "x" * 2_000
+    token = await keys.read(await keys.sign("t", "c", scope_of(server)))
+    assert (token.thread, token.call, token.server) == ("t", "c", mark_of(server))
+    assert mark_of(server) != mark_of(server + "/")
+    assert (await keys.read(await keys.sign("t", "c"))).server == ""

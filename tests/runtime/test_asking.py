@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 
 from tests.protocol.tool_stub import CANCEL_PATH, ToolStub, tool_stub
 from torpor import Agent, RapServer
 from torpor.core.codec import encode
-from torpor.core.effects import Cancel, Check, Choose, Effect, Invoke
+from torpor.core.effects import Cancel, Check, Choose, Effect, Invoke, Notify
 from torpor.core.messages import text_of
 from torpor.core.signals import AnySignal, Finished, HappenedSignal
 from torpor.core.thread import Head, OpenCall, Subscription
@@ -411,3 +412,27 @@ async def test_a_scan_that_hangs_holds_nothing_up(place: Place) -> None:
         while not server.under_way:
             await asyncio.sleep(0.001)
     server.hold.set()
+
+
+# ------------------------------------------------------------------ what goes along
+
+
+async def test_calls_of_children_name_the_threads_above_them_and_all_that_is_told_has_a_trace(
+    place: Place,
+) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    place.parts.public_url = "http://here"
+    invoke = Invoke("c1/invoke", "c1", "ping", "{}", place.stub.url)
+    notices: list[Effect] = [Cancel("c2/cancel", "c2", place.stub.url), Notify("close")]
+    calls = {"c1": place.call()}
+    row = await place.thread("t", invoke, *notices, pending=calls, ancestors=("root", "mid"), parent="mid")
+    assert await place.perform(msgspec.structs.replace(row, trace=trace)) == []
+    [called] = place.stub.at("/invoke")
+    assert called.body["thread_ancestors"] == ["root", "mid"]
+    told = [one for one in place.stub.seen if one.method == "POST"]
+    assert len(told) == 3
+    assert all(one.headers["traceparent"].startswith(f"00-{trace}-") for one in told)
+    assert len({one.headers["traceparent"] for one in told}) == 3
+    root = await place.thread("r", invoke, pending=calls)
+    await place.perform(root)
+    assert "thread_ancestors" not in place.stub.at("/invoke")[1].body
