@@ -1,4 +1,4 @@
-"""A real tool server: runs programs and watches files below one directory.
+"""A real tool server: runs programs, watches files and searches them, below one directory.
 
     python examples/tools/server.py --port 0 --root .
 
@@ -13,29 +13,31 @@ import sys
 from pathlib import Path
 
 from programs import Programs
+from searching import Searching
 from watching import Watching
 
 from torpor.tools.server import ToolServer
 
 
 def build(root: Path, *, outbox: str | Path, token: str | None = None) -> ToolServer:
-    """Make the server of both tools for one directory."""
+    """Make the server of all three tools for one directory."""
     server = ToolServer(
         "workbench",
-        description="Runs programs and watches files in one directory.",
+        description="Runs programs, and watches and searches files, in one directory.",
         outbox=outbox,
         token=token,
     )
     programs = Programs(root)
     watching = Watching(root)
-    server.tool(long_running=True, destructive=True, restartable=True)(programs.run_command)
+    server.tool(long_running=True, restartable=True)(programs.run_command)
     server.tool(long_running=True, read_only=True)(watching.watch_path)
+    server.tool(read_only=True)(Searching(root).search_files)
     return server
 
 
 def main() -> None:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(description="Serve run_command and watch_path to agents.")
+    parser = argparse.ArgumentParser(description="Serve run_command, watch_path and search_files to agents.")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--root", type=Path, default=Path(), help="programs and watches stay below it")
     parser.add_argument(

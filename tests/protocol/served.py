@@ -61,6 +61,20 @@ async def watch(call: ToolCall) -> None:
     await asyncio.Event().wait()
 
 
+@server.tool(restartable=True)
+async def pick(call: ToolCall) -> str:
+    """Ask a person, and have an effect."""
+    chosen = await call.choose("Which?", ["red", "blue"], default=1, expires=3600)
+    note(f"picked {chosen.text}")
+    return chosen.text
+
+
+@server.tool
+async def pick_once(call: ToolCall) -> str:
+    """Ask a person, but not after a restart."""
+    return (await call.choose("Which?", ["red", "blue"])).text
+
+
 @server.tool
 async def stubborn() -> None:
     """Never end, whatever is asked."""

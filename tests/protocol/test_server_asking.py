@@ -15,6 +15,8 @@ import aiohttp
 import pytest
 
 from tests.protocol.stubs import Peer, StubRuntime, eventually, stub_runtime, talking
+from torpor.conformance.probe import Call, Patience
+from torpor.conformance.server import Options, check_server
 from torpor.tools.server import Chosen, Retry, ToolCall, ToolServer
 
 FAST = Retry(first=0.02, longest=0.1)
@@ -451,6 +453,20 @@ async def test_after_a_restart_a_tool_that_may_not_run_again_ends_with_its_quest
             assert (await peer.post(path, {"id": "c-1", "selected": 0}))[0] == 200
         assert second.told == []
         assert [one.body["type"] for one in stub.received] == ["user_choice", "tool_result"]
+
+
+CHECKED = frozenset({"TS-15", "TS-66", "TS-67", "TS-68", *(f"TS-{row}" for row in (78, 79, 80, 81, 83, 85))})
+
+
+@pytest.mark.slow
+async def test_what_can_be_checked_of_asking_is_kept(tmp_path: Path) -> None:
+    asking = Asking(tmp_path, token="sesame")
+    calls = {"choosing": Call("reorder"), "authorizing": Call("orders")}
+    async with asking.server.listening() as url:
+        options = Options(token="sesame", only=CHECKED, calls=calls, patience=Patience(quiet=0.1))
+        report = await check_server(url, options)
+    assert report.broken() == ()
+    assert {row for row in CHECKED if report.verdict(row) == "kept"} == CHECKED
 
 
 async def test_questions_are_forgotten_with_their_calls(tmp_path: Path) -> None:

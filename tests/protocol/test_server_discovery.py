@@ -19,7 +19,7 @@ def depots(tmp_path: Path, **options: Any) -> ToolServer:
         """Count the units of one part."""
         return len(part)
 
-    @server.tool(destructive=True, long_running=True)
+    @server.tool(destructive=True, long_running=True, idempotent=False, requires_auth="depot")
     def Ping() -> str:  # noqa: N802
         """Answer."""
         return "pong"
@@ -42,7 +42,12 @@ async def test_the_manifest_is_complete_and_its_endpoint_takes_calls(tmp_path: P
         assert stock["description"] == "Count the units of one part."
         assert stock["annotations"] == {"readOnly": True, "x-acme-cost": 3}
         assert stock["displayScript"] == '"Stock of " + args.part'
-        assert manifest["tools"][1]["annotations"] == {"destructive": True, "longRunning": True}
+        assert manifest["tools"][1]["annotations"] == {
+            "destructive": True,
+            "longRunning": True,
+            "idempotent": False,
+            "requiresAuth": "depot",
+        }
         assert "annotations" not in manifest["tools"][2]
         assert await peer.invoke("stock_level", {"part": "M6"}) == 200
         assert (await stub.result("c-1"))["text"] == "2"

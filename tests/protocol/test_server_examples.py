@@ -26,6 +26,7 @@ def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Build:
     monkeypatch.syspath_prepend(str(TOOLS))
     programs = importlib.import_module("programs")
     watching = importlib.import_module("watching")
+    searching = importlib.import_module("searching")
     root = tmp_path / "root"
     root.mkdir()
 
@@ -35,6 +36,7 @@ def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Build:
             programs.Programs(root, gather=0.1, grace=0.3).run_command
         )
         server.tool(read_only=True)(watching.Watching(root).watch_path)
+        server.tool(read_only=True)(searching.Searching(root, unasked=3).search_files)
         return server
 
     return make
@@ -258,3 +260,106 @@ async def test_it_runs_as_a_program_of_its_own(tmp_path: Path, number: signal.Si
         await asyncio.wait_for(process.wait(), 10)
     assert process.returncode == 0
     assert time.monotonic() - began < 5
+
+
+def of_type(stub: StubRuntime, kind: str) -> list[dict[str, Any]]:
+    return [one.body for one in stub.received if one.body["type"] == kind]
+
+
+async def searched(stub: StubRuntime) -> str:
+    await stub.until(lambda _: bool(of_type(stub, "tool_result")))
+    text: str = of_type(stub, "tool_result")[-1]["text"]
+    return text
+
+
+def plant(root: Path, count: int) -> None:
+    """Files with the word in them, the last one the newest, and some that are left out."""
+    (root / "sub").mkdir()
+    for number in range(count):
+        file = root / "sub" / f"f{number}.txt"
+        file.write_text(f"nothing\nthe Word of {number}\n")
+        os.utime(file, (1_000 + number, 1_000 + number))
+    (root / ".hidden").write_text("word")
+    (root / "binary").write_bytes(b"\xff\xfeword")
+    os.utime(root / "binary", (1, 1))
+    (root / "link").symlink_to(root / "sub" / "f0.txt")
+    (root / "large").write_text("word" * 300_000)
+
+
+async def test_few_files_are_searched_unasked_and_show_how_far_it_is(build: Build, tmp_path: Path) -> None:
+    plant(tmp_path / "root", 2)
+    async with talking(build()) as (peer, stub):
+        await peer.invoke("search_files", {"words": "wOrD"})
+        assert await searched(stub) == (
+            "2 lines, in 3 files.\nsub/f0.txt:2: the Word of 0\nsub/f1.txt:2: the Word of 1"
+        )
+        await eventually(
+            lambda: of_type(stub, "view_update")[-1:] and of_type(stub, "view_update")[-1]["content"] == {}
+        )
+        assert of_type(stub, "view_update")[0]["content"]["message"] == "0 of 3 files"
+        assert of_type(stub, "user_choice") == []
+
+
+@pytest.mark.parametrize(
+    ("selected", "lines"),
+    [
+        (0, ["3 lines, in 3 files.", "f2", "f3", "f4"]),
+        (1, ["5 lines, in 6 files.", "f0", "f1", "f2", "f3", "f4"]),
+    ],
+)
+async def test_of_many_files_a_person_decides(
+    build: Build, tmp_path: Path, selected: int, lines: list[str]
+) -> None:
+    plant(tmp_path / "root", 5)
+    async with talking(build()) as (peer, stub):
+        await peer.invoke("search_files", {"words": "word"})
+        await stub.until(lambda _: bool(of_type(stub, "user_choice")))
+        [question] = of_type(stub, "user_choice")
+        assert question["choices"] == ["The 3 newest", "All 6", "None"]
+        answer = {"id": "c-1", "selected": selected}
+        await peer.post(question["response_url"].removeprefix(peer.base), answer)
+        first, *found = (await searched(stub)).split("\n")
+        assert [first, *(line[4:6] for line in found)] == lines
+
+
+async def test_a_person_may_decide_that_nothing_is_searched(build: Build, tmp_path: Path) -> None:
+    plant(tmp_path / "root", 5)
+    async with talking(build()) as (peer, stub):
+        await peer.invoke("search_files", {"words": "word"})
+        await stub.until(lambda _: bool(of_type(stub, "user_choice")))
+        [question] = of_type(stub, "user_choice")
+        await peer.post(question["response_url"].removeprefix(peer.base), {"id": "c-1", "selected": 2})
+        assert "a person decided" in await searched(stub)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"words": " "}, "nothing to look for"),
+        ({"words": "x", "path": ".."}, "outside the root"),
+        ({"words": "x", "path": "no"}, "there is no 'no'"),
+    ],
+)
+async def test_searches_that_cannot_be_are_explained(
+    build: Build, arguments: dict[str, Any], told: str
+) -> None:
+    async with talking(build()) as (peer, stub):
+        await peer.invoke("search_files", arguments)
+        assert told in await searched(stub)
+
+
+async def test_a_search_that_finds_much_ends_early(build: Build, tmp_path: Path) -> None:
+    (tmp_path / "root" / "much").write_text("word\n" * 500)
+    async with talking(build()) as (peer, stub):
+        await peer.invoke("search_files", {"words": "word", "path": "much"})
+        text = await searched(stub)
+        assert text.startswith("100 lines, the first of them, in 1 files; search for more")
+        assert len(text.split("\n")) == 101
+
+
+def test_the_demonstration_needs_no_approval(build: Build, tmp_path: Path) -> None:
+    made = importlib.import_module("server").build(tmp_path, outbox=":memory:")
+    sys.modules.pop("server", None)
+    tools = made.manifest("http://127.0.0.1/invoke")["tools"]
+    assert {tool["name"] for tool in tools} == {"run_command", "watch_path", "search_files"}
+    assert not any(tool["annotations"].get("destructive") for tool in tools)

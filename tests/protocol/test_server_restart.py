@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -160,3 +161,28 @@ async def test_functions_that_never_end_do_not_keep_it_from_stopping(tmp_path: P
         assert server.process.returncode == 0
         for ident in ("s", "b"):
             assert (await stub.result(ident))["text"].startswith("Error: the tool server stopped")
+
+
+async def test_a_choice_outlives_kill_9(tmp_path: Path) -> None:
+    """The question stands, its answer counts once; what may not run again ends, its answer has no effect."""
+    async with served(tmp_path) as (server, stub):
+        peer = server.peer
+        await peer.invoke("pick", ident="p")
+        await peer.invoke("pick_once", ident="o")
+        await stub.until(lambda _: {one.body["id"] for one in stub.received} == {"p", "o"})
+        urls = {one.body["id"]: urlsplit(one.body["response_url"]).path for one in stub.received}
+        await server.end(signal.SIGKILL)
+        await server.start()
+        text = (await eventually(lambda: settled(stub, "o")))["text"]
+        assert text == "Error: the tool server restarted while this call ran; its outcome is unknown"
+        for _ in range(2):
+            for ident, path in urls.items():
+                assert await peer.post(path, {"id": ident, "selected": 0}) == (200, b"")
+        assert (await eventually(lambda: settled(stub, "p")))["text"] == "red"
+        assert server.effects() == ["picked red"]
+        assert [one.body["type"] for one in stub.received].count("user_choice") == 2
+
+
+def settled(stub: StubRuntime, ident: str) -> dict[str, Any] | None:
+    bodies = [one.body for one in stub.received]
+    return next((one for one in bodies if one["type"] == "tool_result" and one["id"] == ident), None)
