@@ -131,9 +131,9 @@ class Lives:
                     final=final and which % 3 == 0,
                 )
             case ("due", _, which, _) if played.alarms:
-                timers = list(played.alarms.values())
-                played.now = max(played.now, timers[which % len(timers)].due)
-                return timers[which % len(timers)]
+                timer: AnySignal = list(played.alarms.values())[which % len(played.alarms)]
+                played.now = max(played.now, timer.due)
+                return timer
             case ("text" | "interrupt" | "queue" as mode, _):
                 return played.text(mode="steer" if mode == "text" else str(mode))
             case ("stop", _):
