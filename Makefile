@@ -8,7 +8,7 @@ TESTS ?= tests
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check bench serve setup format cover test-live mutation clean
+.PHONY: help demo test test-long check bench serve setup format cover test-trees test-live mutation clean
 
 help: ## show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ format: $(STAMP) ## rewrite the sources as `make check` wants them
 
 cover: $(STAMP) ## core/ is covered by its own tests, every branch
 	$(BIN)/python -m pytest tests/core -q --cov=torpor.core --cov-branch --cov-fail-under=100 $(ARGS)
+
+test-trees: $(STAMP) ## random trees of threads, a hundred thousand of them (half an hour; not in CI)
+	TORPOR_TREES=100000 $(BIN)/python -m pytest tests/runtime/test_random_trees.py -n 3 --dist worksteal $(ARGS)
 
 test-live: $(STAMP) ## one whole thread with a real small model on loopback (slow; not in CI)
 	$(BIN)/python -m pytest $(TESTS) -m live $(ARGS)

@@ -11,7 +11,7 @@ import pytest
 from tests.runtime.scenes import Effects, Scene
 from tests.runtime.shown import check_requests
 from tests.runtime.test_crash_points import begin, check_effects, memory
-from tests.runtime.world import Fate, Input, World, after, says, stops
+from tests.runtime.world import QUIET, Fate, Input, World, after, says, stops
 from torpor import Limits
 from torpor.core.codec import decode_head, decode_message
 from torpor.core.errors import Unavailable
@@ -118,6 +118,7 @@ async def live(seed: int) -> Counter[str]:
     clock, effects = FakeClock(), Effects()
     inputs = sorted((an_input(random) for _ in range(random.randrange(20))), key=lambda _: random.random())
     world = World(memory(clock), clock, scene.agents(effects), inputs=inputs, answers={"check": "checked"})
+    world.quiet = QUIET
     async with world.outside:
         for _ in range(random.randrange(5)):
             await world.live(Fate(random.randrange(90), after=random.random() < 0.5), begin)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -30,7 +31,8 @@ SERVER = "http://127.0.0.1:1"
 
 
 QUIET = 3_000.0
-"""Seconds after which nothing comes but questions to tool servers about what is open, which never end."""
+"""Seconds after which nothing comes but questions to tool servers about what is open, which never end: for
+worlds that end with something open; see ``World.quiet``."""
 
 
 class Crash(BaseException):
@@ -126,6 +128,10 @@ class Tools:
         self.world = world
         self.answers = answers
         """Tools that answer at once; the others when an input says so."""
+        self.subscribing: set[str] = set()
+        """Those of them whose answers open a subscription."""
+        self.statuses = {200}
+        """How callbacks may be answered."""
         self.done: list[str] = []
         """Calls whose effect happened."""
         self.handed_over = 0
@@ -150,7 +156,8 @@ class Tools:
         if key not in self.done:
             self.done.append(key)
         if facts["name"] in self.answers:
-            await self.result(facts["name"], self.answers[facts["name"]])
+            name = facts["name"]
+            await self.result(name, self.answers[name], subscription=name in self.subscribing)
         await self.world.news()
 
     async def chosen(self, call: str, selected: int) -> None:
@@ -181,7 +188,7 @@ class Tools:
         for _ in range(2):
             sent = json.dumps({"group_id": "t", **body}).encode()
             outcome = await self.world.outside.callbacks.receive(token, sent)
-            assert outcome.status == 200, outcome
+            assert outcome.status in self.statuses, outcome
             if outcome.ring:
                 await self.world.outside.queue.ring([outcome.ring])
 
@@ -262,6 +269,8 @@ class World:
         self.agents = agents
         self.seed = 0
         self.slots = slots
+        self.quiet = math.inf
+        """Seconds: if nothing is due sooner, the world is at its end."""
         self.asked: list[Asked] = []
         self.messages: list[Message] = []
         """All that was committed, in order."""
@@ -361,23 +370,20 @@ class World:
             if await sweep(parts.store, parts.queue):
                 return True
         soonest = [at for at in (await parts.queue.next_at(), await self._next_sweep()) if at]
-        if not soonest or min(soonest) - now > QUIET:
+        if not soonest or min(soonest) - now > self.quiet:
             return False
         self.clock.advance(max(0.001, min(soonest) - now))
         return True
 
     async def _next_sweep(self) -> float:
         """When to sweep for what the queue does not know: timers, and claims of the dead."""
-        due = min(
-            [due for due in [await self._next_due(thread) for thread in self.histories] if due], default=0.0
-        )
+        rows = await self.store.threads(limit=1_000)
+        instants = [(await self.store.load(row.thread)).next_due for row in rows]
+        due = min([instant for instant in instants if instant], default=0.0)
         if all(effect.id in self.delivered for effect in self.decided):
             return due
         soon = self.clock.now() + EVERY
         return min(due or soon, soon)
-
-    async def _next_due(self, thread: str) -> float:
-        return (await self.store.load(thread)).next_due
 
 
 async def settle(parts: Parts) -> None:

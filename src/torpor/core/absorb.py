@@ -54,7 +54,7 @@ _RANKS: dict[type[object], int] = {
     AnsweredSignal: 3,
     Due: 4,
     SaidSignal: 5,
-    Told: 5,
+    Told: 6,
     RequestedSignal: 6,
     HappenedSignal: 6,
     ReportedSignal: 6,
