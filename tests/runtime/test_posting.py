@@ -179,14 +179,28 @@ async def test_a_post_waits_for_a_birth_that_another_process_holds(place: Place)
     )
     await place.store.create(Row(thread="root", agent="worker"))
     await place.perform("post/1", "post/2")
-    assert [one.effect.id for one in await place.left()] == ["spawn/kid", "post/1"], "others are not held up"
-    assert [one.id for one in await place.store.inbox("root")] == ["t"]
+    assert [one.effect.id for one in await place.left()] == ["spawn/kid", "post/1", "post/2"]
+    assert await place.store.inbox("root") == [], "nobody hears of a thread that is not there"
     (later,) = [ring for ring in place.bell.rings if ring.thread == "parent"]
     assert later.not_before == START + TURN
     place.clock.advance(25)  # the other process is gone, and its claim with it
     await place.take_up()
     assert [one.id for one in await place.store.inbox("kid")] == ["kid/born", "told/1"]
+    assert [one.id for one in await place.store.inbox("root")] == ["t"]
     assert await place.left() == []
+
+
+async def test_a_post_that_another_process_holds_holds_up_its_own_thread_alone(place: Place) -> None:
+    await place.store.create(Row(thread="kid", agent="worker"))
+    await place.store.create(Row(thread="root", agent="worker"))
+    await place.decide(Post("post/0", words("kid", "first", "told/0")), held=False)
+    await place.store.claim("parent", ["post/0"], START + 20, holder="another")
+    await place.decide(
+        Post("post/1", words("kid", "faster", "told/1")), Post("post/2", words("root", "x", "t"))
+    )
+    await place.perform("post/1", "post/2")
+    assert [one.effect.id for one in await place.left()] == ["post/0", "post/1"]
+    assert [one.id for one in await place.store.inbox("root")] == ["t"]
 
 
 async def test_a_free_birth_that_stands_before_ours_is_taken(place: Place) -> None:
@@ -210,7 +224,7 @@ async def test_a_thread_that_is_not_there_is_tried_again_and_then_the_sender_is_
     tries = 1
     while await place.left():
         assert await place.store.inbox("parent") == []
-        place.clock.advance(20)
+        place.clock.advance(100)
         await place.take_up()
         tries += 1
     assert tries == TRIES

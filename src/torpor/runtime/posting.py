@@ -1,7 +1,8 @@
 """Births of threads and posts to them: from one thread to another they happen in the order of decision.
 
 The outbox is the order. Whoever holds the first of those for a thread performs it; later ones wait for it, in
-whatever process they are held. Each is acknowledged once it is durable where it belongs, and each may be
+whatever process they are held. A birth goes before all that was decided after it, for whomever: nobody hears
+of a thread that is not there. Each is acknowledged once it is durable where it belongs, and each may be
 performed again: a thread is created once by id, a signal counts once by id.
 """
 
@@ -24,8 +25,8 @@ from torpor.runtime.state import calls_off
 
 log = logging.getLogger("torpor.posting")
 
-TRIES = 6
-"""How often something is posted to a thread that is not there (yet) in all: with backoff, some seconds."""
+TRIES = 8
+"""How often something is posted to a thread that is not there (yet) in all: with backoff, about a minute."""
 MANY = 200
 """Births and posts of a thread that are looked at together."""
 TURN = 1.0
@@ -114,6 +115,8 @@ class Posting:
                 kept = await self._store.claim(row.thread, [id], now + self._claim)
                 mine |= {one.effect.id for one in kept}
             first += kept
+            if not kept and isinstance(one.effect, Spawn):
+                break
             if not kept:
                 barred.add(to)
         return first
