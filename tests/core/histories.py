@@ -45,16 +45,28 @@ _results = st.tuples(
     st.sampled_from([False, False, True]),
     flag,
 )
-_events = st.tuples(st.just("event"), number, st.integers(0, 5), st.sampled_from([False] * 4 + [True]), flag)
+_events = st.tuples(
+    st.just("event"),
+    number,
+    st.integers(0, 5),
+    st.sampled_from([False] * 4 + [True]),
+    flag,
+    st.sampled_from([True, True, True, False]),
+)
+_words = st.tuples(
+    st.just("word"), number, st.sampled_from(["report", "ended", "rested", "closed", "parked"])
+)
 _dues = st.tuples(st.just("due"), number)
 _acts = st.sampled_from([("stop",), ("nudge",), ("nudge",)])
 _ends = st.just(("close",))
-signals = st.one_of(_texts, _texts, _results, _results, _results, _events, _events, _dues, _dues, _acts)
+signals = st.one_of(
+    _texts, _texts, _results, _results, _results, _events, _events, _words, _dues, _dues, _acts
+)
 batches = st.lists(signals, min_size=1, max_size=4)
 
 _call = st.sampled_from(
     [
-        *(call(name, '{"n": 2}') for name in ("read", "write", "remote", "bounded") * 3),
+        *(call(name, '{"n": 2}') for name in ("read", "write", "remote", "bounded") * 5),
         call("read", '{"path": "a"}'),
         call("read", '{"path": "a"}', provider_id="call_0"),
         call("write", ""),
@@ -73,6 +85,14 @@ _call = st.sampled_from(
         call("read", '{"bad": 1}'),
         call("read", "no json"),
         call("we ird.näme", "[1]"),
+        call("spawn_thread", '{"instructions": "do it", "child_of": ["root"]}'),
+        call("spawn_thread", '{"instructions": "do it", "child_of": []}'),
+        call("send_message_to_child", '{"thread_id": "nobody", "message": "hello"}'),
+        call("report_to_parent", '{"report": "done"}'),
+        call("close_thread", '{"thread_id": "thread00000000000001"}'),
+        call("wait_for", '{"ids": ["t2-0", "t4-0"]}'),
+        call("wait_for", '{"ids": ["t2-0"], "seconds": 90}'),
+        call("set_title", '{"title": "A title"}'),
     ]
 )
 _part = st.one_of(
@@ -153,10 +173,16 @@ class Life:
             case ("settle", which):
                 id = self._open(which)
                 return played.result(id, self._say()) if id else None
-            case ("event", which, seq, final, hurried):
+            case ("word", which, what):
+                children = list(played.head.children) or ["stranger"]
+                child = children[which % len(children)]
+                return played.word(child, self._say(), what)
+            case ("event", which, seq, final, hurried, own):
                 id = self._sent(which)
                 by = played.now + 3.0 if hurried else 0.0
-                return played.event(id, self._say(), seq=seq, final=final, start_by=by) if id else None
+                if not id:
+                    return None
+                return played.event(id, self._say(), seq=seq, final=final, start_by=by, associative=own)
             case ("due", which):
                 return self._due(which)
             case ("stop",):

@@ -10,19 +10,24 @@ from torpor.core.messages import (
     Noted,
     Parked,
     Queued,
+    Reported,
     Result,
     Said,
     Turn,
     text_of,
 )
 from torpor.core.request import item_text
-from torpor.core.signals import AnySignal, Due, Finished, HappenedSignal, SaidSignal
+from torpor.core.signals import AnySignal, Due, Finished, HappenedSignal, ReportedSignal, SaidSignal
 from torpor.core.thread import LEAVES_OPEN
+
+NEWS = SaidSignal | Finished | HappenedSignal | ReportedSignal
+"""Signals with words in them."""
 
 REASONS = {
     "closed",
     "late",
     "no such subscription",
+    "no such thread in its family",
     "open already",
     "queued",
     "settled already",
@@ -90,14 +95,21 @@ def check_asleep(played: Played) -> None:
     for id, call in head.detached.items():
         assert call.given_up or _can_end(played, id, call), f"nothing ends {id}"
     if head.pending and not head.active:
+        assert not any(call.is_over for call in head.pending.values())
         unseen = played.messages[head.answered :]
-        assert not any(isinstance(message, Said | Happened) for message in unseen)
-        assert not any(isinstance(message, Result) and message.signal for message in unseen)
+        assert not any(isinstance(message, Said) for message in unseen)
+        if not head.withholds:
+            assert not any(isinstance(message, Happened) and not message.threaded for message in unseen)
+            assert not any(isinstance(message, Reported) and message.owes for message in unseen)
+            assert not any(isinstance(message, Result) and message.signal for message in unseen)
 
 
 def _can_end(played: Played, id: str, call: OpenCall) -> bool:
     if call.passive:
-        return call.name == "sleep_until_event_or_input" or f"{id}/sleep" in played.timers
+        head = played.head
+        known = head.children.keys() | head.subscriptions.keys() | head.detached.keys()
+        news = call.name == "sleep_until_event_or_input" or known & set(call.awaits)
+        return bool(news) or f"{id}/sleep" in played.timers
     if not call.held:
         return id in played.invoked
     calls = {**played.head.pending, **played.head.detached}.values()
@@ -110,12 +122,12 @@ def check_signals(played: Played, absorbed: list[AnySignal]) -> None:
     traces: dict[str, int] = {}
     for message in played.messages:
         source = message.note if isinstance(message, Noted) else message
-        if isinstance(source, Said | Result | Happened | Late):
+        if isinstance(source, Said | Result | Happened | Late | Reported):
             traces[source.signal] = traces.get(source.signal, 0) + 1
     queued = {text.signal for text in played.all(Queued)}
     for signal in absorbed:
         outcome = played.outcomes[signal.id]
-        if isinstance(signal, SaidSignal | Finished | HappenedSignal) and outcome in {"absorbed", "late"}:
+        if isinstance(signal, NEWS) and outcome in {"absorbed", "late"}:
             assert traces.get(signal.id) == 1, signal
         elif outcome == "queued":
             waits = any(text.signal == signal.id for text in played.head.queued)
@@ -125,6 +137,10 @@ def check_signals(played: Played, absorbed: list[AnySignal]) -> None:
             assert outcome in REASONS | {"absorbed"}, outcome
 
 
+def _is_silent(signal: AnySignal) -> bool:
+    return isinstance(signal, ReportedSignal) and signal.what == "rested"
+
+
 def check_words(played: Played, absorbed: list[AnySignal]) -> None:
     """What came is shown to the model, unless it was set aside, still waits, or has a recorded reason."""
     projection = played.projection.fork()
@@ -132,8 +148,9 @@ def check_words(played: Played, absorbed: list[AnySignal]) -> None:
     shown = "\n".join(item_text(item) for item in projection.items)
     aside = any(note.aside for note in played.all(Parked))
     waiting = "\n".join(text_of(text.parts) for text in played.head.queued)
+    threaded = {event.signal for event in played.all(Happened) if event.threaded}
     for signal in absorbed:
-        if isinstance(signal, SaidSignal | Finished | HappenedSignal):
+        if isinstance(signal, NEWS) and signal.id not in threaded and not _is_silent(signal):
             words = text_of(signal.parts).strip()
             reasoned = played.outcomes[signal.id] not in {"absorbed", "queued"}
             lost = played.head.state == "closed" and played.outcomes[signal.id] == "queued"

@@ -30,6 +30,7 @@ from torpor.core.signals import (
     Finished,
     HappenedSignal,
     Nudged,
+    ReportedSignal,
     SaidSignal,
     StoppedSignal,
 )
@@ -143,6 +144,23 @@ class Played:
         fields = {"associative": True, **fields}
         return HappenedSignal(
             self.thread, self._id("event"), self.coming, call=call, parts=(Text(text),), **fields
+        )
+
+    def word(self, child: str, text: str, what: str = "report") -> ReportedSignal:
+        """A child's word."""
+        known = self.head.children.get(child)
+        return ReportedSignal(
+            self.thread,
+            self._id(what),
+            self.coming,
+            By("thread", child, "store"),
+            child=child,
+            what=what,
+            call=known.call if known else "",
+            name="spawn_thread",
+            purpose=known.purpose if known else "child",
+            parts=(Text(text),),
+            owes=what not in ("rested", "parked"),
         )
 
     def stop(self) -> StoppedSignal:
