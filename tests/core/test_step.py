@@ -60,3 +60,17 @@ def test_a_step_goes_back_to_its_mark_and_keeps_what_was_before_it() -> None:
     step.back(mark)
     assert grown(step) == before
     assert played.outcomes.keys() >= step.outcomes.keys() != set()
+
+
+def test_a_timer_that_was_lifted_since_a_mark_is_there_again() -> None:
+    played = Played()
+    played.absorb(played.text("go"))
+    step = played._step()
+    step.timers += [Due("t", "first", 1.0), Due("t", "second", 1.0)]
+    mark = step.mark()
+    step.drop_timer("first")
+    step.closing = "bye"
+    step.back(mark)
+    assert [timer.id for timer in step.timers] == ["first", "second"]
+    assert step.cancelled == []
+    assert step.closing is None

@@ -117,9 +117,37 @@ def each_by_itself() -> Played:
     return played
 
 
+def delegated() -> Played:
+    played = Played()
+    played.absorb(played.text("Watch the door, and have the files counted."))
+    a, _ = played.reply(
+        call("remote", '{"watch": "door"}'),
+        call("spawn_thread", '{"instructions": "Count the files.", "child_of": ["root"]}'),
+    )
+    played.absorb(played.result(a, "watching", subscription=True))
+    [child] = played.head.children
+    played.reply("Both are under way.", call("wait_for", f'{{"ids": ["{child}"]}}'))
+    played.absorb(played.event(a, "opened", associative=False))
+    played.absorb(played.word(child, "42 files."))
+    played.reply(call("send_message_to_child", f'{{"thread_id": "{child}", "message": "Hidden ones too?"}}'))
+    played.reply("42, and I have asked for the hidden ones.")
+    played.absorb(played.word(child, "50 with those.", "ended"))
+    played.reply("50 in all.")
+    return played
+
+
 STORIES: dict[str, Callable[[], Played]] = {
     story.__name__: story
-    for story in (parallel_calls, steered, interrupted, watched, mistaken, set_aside, each_by_itself)
+    for story in (
+        parallel_calls,
+        steered,
+        interrupted,
+        watched,
+        mistaken,
+        set_aside,
+        each_by_itself,
+        delegated,
+    )
 }
 
 
