@@ -153,8 +153,8 @@ class Stage:
         began = time.monotonic()
         with console.status("the tests run in the tool server; the thread sleeps"):
             async with asyncio.timeout(STEP_SECONDS):
-                # Another process writes what comes; timers of the thread's own are there already.
-                while all(signal.due for signal in await threads.store.inbox(thread)):
+                # Timers of the thread's own are there already.
+                while all(one.due for one in await threads.store.inbox(thread)):  # noqa: ASYNC110 another process writes it
                     await asyncio.sleep(0.1)
         _say(
             "callback",
