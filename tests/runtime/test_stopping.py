@@ -246,3 +246,25 @@ async def test_a_process_at_rest_ends_at_once() -> None:
         await thread.reply(SOON)
         began = time.monotonic()
     assert time.monotonic() - began < 1.0
+
+
+def test_a_program_that_fails_with_a_runtime_open_ends() -> None:
+    ended: list[str] = []
+
+    async def program() -> None:
+        runtime = Runtime("memory:", agents=[Agent("a", model=ScriptedModel([say("Yes.")]))], listen=None)
+        await runtime.__aenter__()
+        thread = await runtime.start("a", "go")
+        await thread.reply(timeout=SOON)
+        raise ValueError("the program is wrong")
+
+    def run() -> None:
+        try:
+            asyncio.run(program())
+        except ValueError as error:
+            ended.append(str(error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(SOON)
+    assert ended == ["the program is wrong"]

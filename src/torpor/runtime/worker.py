@@ -40,6 +40,8 @@ class Worker:
         self._running: dict[str, tuple[Running, asyncio.Task[Outcome | None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
+        self._cut: set[asyncio.Task[Any] | None] = set()
+        """Slots whose completion was cut, as far as they may not have noticed yet."""
         self.slices = 0
         """Slices run so far."""
 
@@ -102,9 +104,11 @@ class Worker:
         await self._clock.sleep(backoff(failures, self._kit.ids.jitter(), 0.1, 10.0))
 
     def _forgiven(self) -> bool:
+        """Whether it was this worker that cancelled the task, and nobody else wants it to end."""
         task = asyncio.current_task()
-        if self._stopping or task is None or not task.cancelling():
+        if self._stopping or task not in self._cut:
             return False
+        self._cut.discard(task)
         return task.uncancel() == 0
 
     async def _run(self, lease: Lease, task: "asyncio.Task[Any] | None") -> None:
@@ -123,6 +127,8 @@ class Worker:
             raise
         finally:
             self._running.pop(lease.thread, None)
+            if task is not None and not task.cancelling():
+                self._cut.discard(task)
         await self._queue.done(lease, again_at=again_at)
 
     def _goes_on(self, running: Running, outcome: Outcome) -> bool:
@@ -208,6 +214,7 @@ class Worker:
             running.cut = await self._is_called_off(running)
         if running.asking and (running.cut or running.overdue or running.lost):
             running.asking = False
+            self._cut.add(task)
             task.cancel()
 
     async def _is_called_off(self, running: Running) -> bool:
