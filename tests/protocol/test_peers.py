@@ -123,6 +123,17 @@ async def test_a_call_is_interrupted_and_its_server_hears_of_it(peer: str) -> No
         await eventually(lambda: _is_over(peer, thread.id, waiting.id))
 
 
+@pytest.mark.parametrize(("answer", "told"), [("green", "green"), (0, "red"), (None, "blue")])
+async def test_a_person_chooses_for_a_peer(peer: str, answer: str | int | None, told: str) -> None:
+    """By text, by place, or not at all: then it is the default."""
+    script = [call("pick"), lambda request: say(request.results[0].text)]
+    async with threads(peer, script) as thread:
+        [wait] = await eventually(thread.waits)
+        assert (wait.prompt, wait.choices) == ("Which colour?", ("red", "green", "blue"))
+        await thread.answer(wait.id, answer)
+        assert (await thread.reply(timeout=DEADLINE)).text == told
+
+
 async def _waits_for(thread: Thread, kind: str) -> bool:
     return [wait.kind for wait in (await thread.explain()).waits] == [kind]
 
@@ -148,8 +159,10 @@ async def test_the_peers_keep_the_protocol(peer: str) -> None:
         "quick": Call("add", {"a": 1, "b": 2}),
         "long": Call("wait"),
         "subscribing": Call("count", {"n": 12}),
+        "choosing": Call("pick"),
     }
     patience = Patience(result=5.0, retry=5.0, quiet=0.6)
     report = await check_server(peer, Options(token=TOKEN, calls=calls, patience=patience))
     assert report.broken() == ()
-    assert report.counts["kept"] >= 55
+    assert report.counts["kept"] >= 60
+    assert {report.verdict(f"TS-{row}") for row in (78, 79, 80, 81, 83, 85)} == {"kept"}

@@ -15,6 +15,9 @@ LARGEST_BODY = 1024 * 1024
 Call = dict[str, Any]
 live: dict[tuple[str, str], Call] = {}
 """Calls at work or subscribed, by thread and id."""
+answers: dict[str, Any] = {}
+"""What people chose, by call id."""
+COLOURS = ["red", "green", "blue"]
 
 
 def schema(*names: str) -> dict[str, Any]:
@@ -90,7 +93,26 @@ def wait(call: Call) -> None:
     result(call, "Error: cancelled.")
 
 
-TOOLS = {"add": (add, schema("a", "b")), "count": (count, schema("n")), "wait": (wait, schema())}
+def pick(call: Call) -> None:
+    """Ask a person for a colour."""
+    echoed = members(call, "")
+    del echoed["text"]
+    where = f"http://{call['host']}/user_choice_response"
+    question = {"prompt": "Which colour?", "choices": COLOURS, "default": 2, "response_url": where}
+    send(call, {**echoed, "type": "user_choice", **question})
+    while call["id"] not in answers and is_live(call):
+        time.sleep(0.02)
+    chosen = answers.pop(call["id"], None)
+    fits = type(chosen) is int and 0 <= chosen < len(COLOURS)
+    result(call, COLOURS[chosen] if fits else "Error: no colour was chosen.")
+
+
+TOOLS = {
+    "add": (add, schema("a", "b")),
+    "count": (count, schema("n")),
+    "wait": (wait, schema()),
+    "pick": (pick, schema()),
+}
 
 
 def refusal(call: Call) -> str:
@@ -143,6 +165,7 @@ class Endpoints(BaseHTTPRequestHandler):
         match self.path:
             case "/invoke":
                 live[body["group_id"], body["id"]] = body
+                body["host"] = self.headers["Host"]
                 self.reply(200)
                 threading.Thread(target=work, args=(body,), daemon=True).start()
             case "/cancel_tool_call":
@@ -151,6 +174,10 @@ class Endpoints(BaseHTTPRequestHandler):
             case "/close_thread":
                 for at in [at for at in list(live) if at[0] == body["thread_id"]]:
                     live.pop(at, None)
+                self.reply(200)
+            case "/user_choice_response":
+                if any(ident == body["id"] for _, ident in live):
+                    answers.setdefault(body["id"], body.get("selected"))
                 self.reply(200)
             case "/tool_call_status":
                 self.reply(200, {"alive": (body["thread_id"], body["tool_call_id"]) in live})

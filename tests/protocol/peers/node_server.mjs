@@ -12,6 +12,8 @@ const integer = (...names) => ({
 const nothing = { type: "object", properties: {}, additionalProperties: false };
 
 const live = new Map(); // calls at work or subscribed, by thread and id
+const answers = new Map(); // what people chose, by call id
+const colours = ["red", "green", "blue"];
 const key = (thread, id) => JSON.stringify([thread, id]);
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -45,6 +47,21 @@ const tools = {
     run: async (call) => {
       while (isLive(call)) await pause(20);
       await result(call, "Error: cancelled.");
+    },
+  },
+  pick: {
+    description: "Ask a person for a colour.",
+    inputSchema: nothing,
+    annotations: { readOnly: true, longRunning: true },
+    run: async (call) => {
+      const { text, ...echoed } = members(call);
+      const response_url = `http://${call.host}/user_choice_response`;
+      const question = { prompt: "Which colour?", choices: colours, default: 2, response_url };
+      await send(call, { ...echoed, type: "user_choice", ...question });
+      while (!answers.has(call.id) && isLive(call)) await pause(20);
+      const chosen = answers.get(call.id);
+      answers.delete(call.id);
+      await result(call, (Number.isInteger(chosen) && colours[chosen]) || "Error: no colour was chosen.");
     },
   },
 };
@@ -88,14 +105,20 @@ function refusal({ operation, arguments: given }) {
 }
 
 const paths = {
-  "/invoke": (call) => {
-    live.set(key(call.group_id, call.id), call);
+  "/invoke": (call, host) => {
+    live.set(key(call.group_id, call.id), Object.assign(call, { host }));
     const refused = refusal(call);
     return { after: () => (refused ? result(call, refused) : tools[call.operation].run(call)) };
   },
   "/cancel_tool_call": ({ thread_id, tool_call_id }) => ({ after: () => live.delete(key(thread_id, tool_call_id)) }),
   "/close_thread": ({ thread_id }) => ({
     after: () => [...live].forEach(([at, call]) => call.group_id === thread_id && live.delete(at)),
+  }),
+  "/user_choice_response": ({ id, selected }) => ({
+    after: () => {
+      const open = [...live.values()].some((call) => call.id === id);
+      if (open && !answers.has(id)) answers.set(id, selected);
+    },
   }),
   "/tool_call_status": ({ thread_id, tool_call_id }) => ({ body: { alive: live.has(key(thread_id, tool_call_id)) } }),
 };
@@ -114,7 +137,7 @@ const server = createServer(async (request, response) => {
   try {
     let text = "";
     for await (const chunk of request.setEncoding("utf8")) if ((text += chunk).length > LARGEST_BODY) return answer(413);
-    const { after, body } = paths[request.url](JSON.parse(text));
+    const { after, body } = paths[request.url](JSON.parse(text), request.headers.host);
     if (after) response.on("finish", () => setImmediate(after));
     answer(200, body);
   } catch {
