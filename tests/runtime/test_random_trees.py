@@ -1,4 +1,4 @@
-"""Random trees of threads: born, told, reporting, given events, compacted, stopped, closed; processes die at random.
+"""Random trees of threads: born, told, given events, compacted, stopped, closed; processes die at random.
 
 Every run ends with what must always hold: nothing lost, nothing doubled, nobody asleep whom nothing can wake.
 """
@@ -34,10 +34,11 @@ RUNS = int(os.environ.get("TORPOR_TREES", "2000"))
 CHUNKS = 8
 WINDOW = 5_000
 FIXED = 2_000
-"""Tokens: of a window, and of what is in every request. A token counts as four characters of what is shown."""
-TURNS = 6
+"""Tokens: of a window, and of what is in every request. A token counts as four characters shown."""
+TURNS = 4
 """After so many turns a thread says nothing but its last words."""
 
+WISHES = ["spawn", "spawn", "report", "close", "tell", "watch", "build", "sleep", "talk", "talk"]
 HAPPENS = ["Spawned", "Summary", "Compacting", "Uncompacted", "Adopted", "Stopped", "Closed", "Happened"]
 HAPPENS += ["report", "born", "told", "ended", "rested", "stopped", "closed", "adopted"]
 """What must have been among what happened in an eighth of the runs, or they were too quiet."""
