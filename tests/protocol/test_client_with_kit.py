@@ -10,10 +10,11 @@ from aiohttp import web
 
 from tests.protocol.desk import Desk, subscribed, waiting
 from tests.protocol.polling import until
+from torpor.core.errors import TorporError
 from torpor.core.messages import text_of
-from torpor.tools.catalog import RapServer, assemble
+from torpor.tools.catalog import RapServer, assemble, read_manifest
 from torpor.tools.client import HttpTransport
-from torpor.tools.server import ToolCall, ToolServer
+from torpor.tools.server import ToolCall, ToolError, ToolServer
 
 
 @asynccontextmanager
@@ -91,3 +92,29 @@ async def test_a_call_a_subscription_and_a_cancel_between_our_two_ends(tmp_path:
         await transport.close()
     assert set(answered) == {200}
     assert len(await desk.inbox()) == 3
+
+
+async def test_a_session_is_moved_or_the_reason_is_known(tmp_path: Path) -> None:
+    kit = ToolServer("depots", outbox=tmp_path / "outbox.db", token="sesame")
+    moved: list[tuple[str, str]] = []
+
+    @kit.tool
+    async def ping() -> str:
+        """Answer."""
+        return "pong"
+
+    @kit.migrate
+    async def move(session: str, destination: str) -> None:
+        if moved:
+            raise ToolError("the destination is full")
+        moved.append((session, destination))
+
+    async with kit.listening() as url:
+        transport = HttpTransport([RapServer(url, token="sesame")])
+        manifest = read_manifest(await transport.discover(url))
+        assert manifest.needs_migration is True
+        await transport.migrate(url, "T", url)
+        assert moved == [("T", url)]
+        with pytest.raises(TorporError, match="the destination is full"):
+            await transport.migrate(url, "T", url)
+        await transport.close()

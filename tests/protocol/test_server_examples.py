@@ -253,6 +253,7 @@ async def test_it_runs_as_a_program_of_its_own(tmp_path: Path, number: signal.Si
             assert [tool["name"] for tool in (await peer.discover())["tools"]] == [
                 "run_command",
                 "watch_path",
+                "search_files",
             ]
     finally:
         process.send_signal(number)
