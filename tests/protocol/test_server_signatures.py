@@ -23,7 +23,7 @@ def depots(path: Path, **options: Any) -> ToolServer:
     @server.tool
     async def watch(call: ToolCall) -> str:
         """Ask, show, subscribe, and end."""
-        await call.choose("Watch?", ["yes"], expires=0.01)
+        await call.choose("Watch?", ["yes"])
         await call.view("diff", {"a": "ü"})
         await call.subscribe("Watching.")
         await call.event("news")
@@ -43,6 +43,8 @@ async def post(
 async def test_every_callback_is_signed_with_the_first_secret(tmp_path: Path) -> None:
     async with talking(depots(tmp_path, secret=[NEW, OLD])) as (peer, stub):
         await peer.invoke("watch")
+        [question] = await stub.count(1)
+        await peer.post(question["response_url"].removeprefix(peer.base), {"id": "c-1", "selected": 0})
         received = await stub.until(lambda all_: len(all_) == 5)
         for one in received:
             signed = Secrets(NEW).verify(list(one.headers.items()), one.raw, time.time())

@@ -15,7 +15,7 @@ from torpor.tools.server.calls import Kept
 from torpor.tools.server.content import ToolError, render, text_of
 from torpor.tools.server.limit import Limit
 from torpor.tools.server.outbox import Outbox
-from torpor.tools.server.progress import VIEW, Progress
+from torpor.tools.server.progress import Progress
 from torpor.tools.server.questions import Questions
 from torpor.tools.strict import Malformed
 
@@ -57,6 +57,8 @@ class ToolCall:
         *,
         outbox: Outbox,
         questions: Questions,
+        limit: Limit,
+        progress: Progress,
         ring: Callable[[], None],
         restarted: bool,
     ) -> None:
@@ -80,8 +82,8 @@ class ToolCall:
         self._asked = 0
         self._asks_often = invocation.extended
         self._ring = ring
-        self.limit = Limit()
-        self.shown = Progress(self._show_progress)
+        self._limit = limit
+        self._progress = progress
         self._pace = _Pace(EVENTS_PER_SECOND, EVENT_BURST)
 
     @property
@@ -198,13 +200,8 @@ class ToolCall:
 
         Call it as often as you like: a few times a second the latest is sent.
         """
-        self.shown.update(self.id, fraction, clean(message))
+        self._progress.update(self.id, fraction, clean(message))
         await asyncio.sleep(0)
-
-    async def _show_progress(self, content: Mapping[str, Any]) -> None:
-        # Without a number: other servers show theirs in the same view, and would not continue ours.
-        await self._outbox.view(self._seq, VIEW, content, numbered=False)
-        self._ring()
 
     async def _ask(self, members: dict[str, Any], choices: int, expires: float) -> Standing:
         if self.subscribed:
@@ -216,7 +213,7 @@ class ToolCall:
         if self.deadline is not None:
             until = min(until, self.deadline.timestamp() - MARGIN)
         question = Question(place=place, choices=choices, members=members, expires_at=until)
-        with self.limit.paused():
+        with self._limit.paused():
             return await self._questions.ask(self._seq, question)
 
     async def remember(self, value: Any) -> None:

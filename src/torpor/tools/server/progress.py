@@ -4,8 +4,10 @@ import asyncio
 import logging
 import math
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
+
+from torpor.tools.server.outbox import Outbox
 
 log = logging.getLogger("torpor.tools.server")
 
@@ -16,10 +18,12 @@ LONGEST_MESSAGE = 300
 
 
 class Progress:
-    """The progress of one call. `show` queues content; of what comes in between only the last is sent."""
+    """The progress of the call `seq`. Of what comes shortly after an update only the last is sent."""
 
-    def __init__(self, show: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
-        self._show = show
+    def __init__(self, seq: int, outbox: Outbox, ring: Callable[[], None]) -> None:
+        self._seq = seq
+        self._outbox = outbox
+        self._ring = ring
         self._next: dict[str, Any] | None = None
         self._showing: asyncio.Task[None] | None = None
 
@@ -53,6 +57,8 @@ class Progress:
 
     async def _send(self, content: dict[str, Any]) -> None:
         try:
-            await self._show(content)
+            # Without a number: other servers show theirs in the same view, and would not continue ours.
+            await self._outbox.view(self._seq, VIEW, content, numbered=False)
+            self._ring()
         except sqlite3.Error as error:
             log.warning("progress could not be kept: %s", error)

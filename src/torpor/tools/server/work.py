@@ -14,8 +14,10 @@ from torpor.tools.server.call import ToolCall
 from torpor.tools.server.calls import Kept
 from torpor.tools.server.content import ToolError, error_text, render, text_of
 from torpor.tools.server.courier import Courier
+from torpor.tools.server.limit import Limit
 from torpor.tools.server.offer import Offer
 from torpor.tools.server.outbox import Outbox
+from torpor.tools.server.progress import Progress
 from torpor.tools.server.questions import Questions
 
 log = logging.getLogger("torpor.tools.server")
@@ -43,6 +45,8 @@ class _Cancelled(ToolError):
 class _Run:
     kept: Kept
     call: ToolCall
+    limit: Limit
+    progress: Progress
     restarted: bool
     stopping: bool = False
     task: asyncio.Task[None] | None = None
@@ -164,14 +168,18 @@ class Work:
         task.add_done_callback(self._chores.discard)
 
     def _start(self, kept: Kept, *, restarted: bool) -> None:
+        ring = self._courier.ring
+        limit, progress = Limit(), Progress(kept.seq, self._outbox, ring)
         call = ToolCall(
             kept,
             outbox=self._outbox,
             questions=self.questions,
-            ring=self._courier.ring,
+            limit=limit,
+            progress=progress,
+            ring=ring,
             restarted=restarted,
         )
-        run = self._runs[kept.seq] = _Run(kept, call, restarted)
+        run = self._runs[kept.seq] = _Run(kept, call, limit, progress, restarted)
         run.task = asyncio.create_task(self._serve(run))
         run.task.add_done_callback(lambda _: self._runs.pop(kept.seq, None))
 
@@ -184,7 +192,7 @@ class Work:
                 return
             if run.kept.state == "accepted" and not await self._outbox.begin(run.kept.seq):
                 raise _Cancelled("cancelled")
-            value, error = await self._outcome(offer, run.call, arguments)
+            value, error = await self._outcome(offer, run, arguments)
             if run.must_stop() and offer.restartable and (run.call.subscribed or error is not None):
                 return
             if run.must_stop() and isinstance(error, _Cancelled):
@@ -208,15 +216,16 @@ class Work:
         return offer, offer.bind(invocation.arguments)
 
     async def _outcome(
-        self, offer: Offer, call: ToolCall, arguments: dict[str, Any]
+        self, offer: Offer, run: _Run, arguments: dict[str, Any]
     ) -> tuple[Any, BaseException | None]:
         """Run the function until it ends, is cancelled, or has had its time; gives its value or its error."""
+        call = run.call
         deadline = _until_deadline(call)
         limit = offer.timeout if deadline is None else min(offer.timeout, deadline)
-        call.limit.start(offer.timeout, deadline)
+        run.limit.start(offer.timeout, deadline)
         work = asyncio.create_task(offer.run(call, arguments))
         cancelled = asyncio.create_task(call.cancelled.wait())
-        over = asyncio.create_task(call.limit.over.wait())
+        over = asyncio.create_task(run.limit.over.wait())
         try:
             await asyncio.wait({work, cancelled, over}, return_when=asyncio.FIRST_COMPLETED)
             if call.subscribed and not cancelled.done():
@@ -235,7 +244,7 @@ class Work:
         finally:
             for task in (cancelled, over, work):
                 task.cancel()
-            call.limit.stop()
+            run.limit.stop()
 
     async def _conclude(self, run: _Run, value: Any, error: BaseException | None) -> None:
         """Send the one result, or the last event of a subscription that did not end itself."""
@@ -245,7 +254,7 @@ class Work:
             rendered = {"text": error_text(error)} if error is not None else render(value)
         except ToolError as unusable:
             rendered, error = {"text": error_text(unusable)}, unusable
-        await run.call.shown.clear()
+        await run.progress.clear()
         failed = error is not None or str(rendered.get("text", "")).startswith("Error: ")
         while True:
             try:
