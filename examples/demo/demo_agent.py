@@ -40,5 +40,4 @@ tester = Agent(
     model=model(),
     instructions="You run tests and report what they really printed.",
     tools=[RapServer(TOOLS, token=os.environ.get("DEMO_TOKEN"))],
-    approvals="never",  # run_command is marked destructive; here a person has named the very command
 )
