@@ -11,7 +11,7 @@ from torpor.models import ScriptedModel, call, say
 
 TOOLS = os.environ.get("DEMO_TOOLS", "http://127.0.0.1:1")
 TESTS = os.environ.get("DEMO_TESTS", "tests/core").split()
-COMMAND = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
+COMMAND = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *TESTS]
 TASK = (
     "Run this project's tests of core/ with run_command, with exactly this command: "
     f"{COMMAND!r}, with patience 600. Then report in one sentence how many tests passed."

@@ -99,6 +99,7 @@ def test_a_head_of_an_older_shape_is_read() -> None:
     assert decode_head(encode(Head(agent="a")), SHAPE - 1) == Head(agent="a")
 
 
+@pytest.mark.slow
 @every_decoder
 def test_a_field_of_a_newer_release_is_given_back(union: Decoder) -> None:
     for name in (name for name in samples() if name.startswith(f"{union}.")):

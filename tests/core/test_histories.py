@@ -1,5 +1,6 @@
 """Random lives of threads: every law holds after every slice."""
 
+import pytest
 from hypothesis import given
 
 from tests.core.histories import Move, live, lives, searched
@@ -28,6 +29,7 @@ class Census:
         return self.found[what] / self.lives
 
 
+@pytest.mark.slow
 def test_every_law_holds_after_every_slice_of_a_random_life() -> None:
     census = Census()
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,6 +62,7 @@ def shown_to(messages: Sequence[Message], upto: int) -> Projection:
     return played(messages[:upto], Projection("parent"))[1]
 
 
+@pytest.mark.slow
 @searched
 @given(lives, lives, place)
 def test_a_childs_prefix_is_its_parents_and_only_grows(first: Life, second: Life, where: int) -> None:
@@ -99,6 +101,7 @@ def check_grandchild(own: Sequence[Message], whole: Projection, turn: Turn) -> N
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.slow
 @searched
 @given(lives, st.lists(st.tuples(place, place), min_size=1, max_size=3))
 def test_summaries_and_what_is_loaded_after_them(life: Life, places: list[tuple[int, int]]) -> None:
@@ -164,6 +167,7 @@ def check_summed_up(messages: list[Message], summary: Summary, place: int, kept:
     check_grows(later)
 
 
+@pytest.mark.slow
 @searched
 @given(lives, place, place)
 def test_folding_is_the_same_live_and_loaded(life: Life, where: int, at: int) -> None:

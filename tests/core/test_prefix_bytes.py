@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 
 from tests.core.histories import EXAMPLES, Move, live, lives, searched
@@ -13,6 +14,7 @@ OPENAI = OpenAI("m", base_url="http://127.0.0.1:1")
 ANTHROPIC = Anthropic("claude-x", base_url="http://127.0.0.1:1", api_key="none")
 
 
+@pytest.mark.slow
 @settings(searched, max_examples=EXAMPLES or 20)
 @given(lives)
 def test_requests_only_grow_at_the_end_as_the_bytes_that_are_sent(
