@@ -48,6 +48,20 @@ class Shown(msgspec.Struct, frozen=True):
         return self.lines[turns[-1] + 1 :] if turns else self.lines
 
 
+class Question(msgspec.Struct, frozen=True):
+    """What people are asked for a call. ``kind``: ``choice``, ``authorization`` or ``approval``.
+
+    ``text`` is the prompt, the URL to open, or the call that is to be approved: its tool and arguments.
+    """
+
+    id: str
+    thread: str
+    kind: str
+    text: str
+    call: str = ""
+    choices: tuple[str, ...] = ()
+
+
 Reply = str | Sequence[Wish]
 """What the model answers: words, or calls."""
 
@@ -75,6 +89,15 @@ class Running(Protocol):
 
     async def problems(self, thread: str) -> str:
         """What was reported about its tool servers; empty: nothing."""
+
+    async def waits(self, thread: str) -> list[Question]:
+        """What people are asked for it now; needed for ``choices``, ``oauth`` and ``approvals``."""
+
+    async def answer(self, thread: str, wait: str, value: str | None) -> None:
+        """A person answers: a choice by its text, an approval by ``approve``; None dismisses a choice."""
+
+    async def views(self, thread: str) -> dict[str, str]:
+        """What it shows in each type of view, as JSON text; needed for ``views``."""
 
 
 class RuntimeUnderTest(Protocol):

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from torpor.agent import Agent
-from torpor.conformance.harness import Line, Running, Server, Shown, Think
+from torpor.conformance.harness import Line, Question, Running, Server, Shown, Think
 from torpor.core.errors import Refused
 from torpor.core.messages import Call, Equipped, Happened, Message, Noted, Result, Said, Turn, text_of
 from torpor.core.request import AnyItem, InjectedItem, InputItem, Request, ResultsItem, TurnItem
@@ -20,7 +20,7 @@ class OurRuntime:
     """The harness for this package's own runtime. ``store`` is where it keeps threads."""
 
     name = "torpor"
-    built: frozenset[str] = frozenset()
+    built: frozenset[str] = frozenset({"approvals", "children", "choices", "oauth", "status", "views"})
 
     def __init__(self, store: str = "memory:") -> None:
         self._store = store
@@ -74,6 +74,26 @@ class _Running:
         history = await self._runtime.thread(thread).history()
         notes = [message.note for message in history if isinstance(message, Noted)]
         return "\n".join(f"{note.server}: {note.reason}" for note in notes if isinstance(note, Equipped))
+
+    async def waits(self, thread: str) -> list[Question]:
+        asked = await self._runtime.thread(thread).waits()
+        return [
+            Question(
+                one.id,
+                one.thread,
+                one.kind,
+                one.prompt or one.url or f"{one.name} {one.arguments}",
+                one.call,
+                one.choices,
+            )
+            for one in asked
+        ]
+
+    async def answer(self, thread: str, wait: str, value: str | None) -> None:
+        await self._runtime.thread(thread).answer(wait, value)
+
+    async def views(self, thread: str) -> dict[str, str]:
+        return {view.type: view.content for view in await self._runtime.thread(thread).views()}
 
 
 def _line(message: Message) -> Iterator[Line]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from importlib import import_module
 
-from torpor.conformance import runtime_sending, runtime_subscribing, runtime_taking, runtime_telling
+from torpor.conformance import runtime_people, runtime_sending, runtime_subscribing, runtime_taking, runtime_telling
 from torpor.conformance.harness import RuntimeUnderTest
 from torpor.conformance.ledger import Ledger, Report, chosen_rows
 from torpor.conformance.runtime_rows import ROWS
@@ -24,6 +24,7 @@ CHECKS: tuple[tuple[Check, str], ...] = (
     *runtime_taking.CHECKS,
     *runtime_subscribing.CHECKS,
     *runtime_telling.CHECKS,
+    *runtime_people.CHECKS,
 )
 
 

@@ -96,8 +96,8 @@ RT-82 | MUST NOT | calls the tool again after a choice | +choices
 RT-83 | MUST NOT | replays an earlier choice | +choices
 # Views
 RT-84 | MUST | keeps the latest content of each view | +views
-RT-85 | MUST | broadcasts view updates | +views
-RT-86 | MUST | replays views to new clients | +views
+RT-85 | MUST | broadcasts view updates | the link to frontends is outside of the protocol
+RT-86 | MUST | replays views to new clients | the link to frontends is outside of the protocol
 RT-87 | MUST NOT | interprets the content of views | +views
 RT-88 | MUST | checks that a view's thread exists | +views
 # Closures and cancellations
