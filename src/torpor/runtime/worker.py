@@ -106,7 +106,7 @@ class Worker:
     def _forgiven(self) -> bool:
         """Whether it was this worker that cancelled the task, and nobody else wants it to end."""
         task = asyncio.current_task()
-        if self._stopping or task not in self._cut:
+        if self._stopping or task is None or task not in self._cut:
             return False
         self._cut.discard(task)
         return task.uncancel() == 0
