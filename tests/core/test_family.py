@@ -772,6 +772,26 @@ def test_a_stopped_child_that_was_adopted_keeps_its_place_in_the_family() -> Non
     closing(family, child)
     assert family.kin[grandchild].head.parent == THREAD
     assert family.kin[grandchild].head.state == "stopped"
+    assert family.root.head.children[grandchild].state == "stopped"
+
+
+@pytest.mark.parametrize("end", ["ended", "parked"])
+def test_nobody_waits_for_an_adopted_child_that_works_no_more(end: str) -> None:
+    family = begun(orphans="adopt")
+    child = family.spawn()
+    grandchild = family.spawn(child)
+    great = family.spawn(grandchild)
+    if end == "ended":
+        family.reply(great, "That is all.")
+    else:
+        family.kin[great].park(reason="Too much.")
+        family.settle()
+    closing(family, grandchild, report_to_parent="Over to you.")
+    assert family.kin[child].head.children[great].state == end
+    told = [(word.what, word.owes) for word in family.kin[child].all(Reported) if word.thread == great]
+    assert told == [("adopted", False), ("rested", False) if end == "ended" else ("parked", True)]
+    family.reply(child, "All done.")
+    assert family.words(THREAD, "ended") == ["All done."]
 
 
 # ------------------------------------------------------------------ title

@@ -341,3 +341,21 @@ def test_where_signatures_are_asked_for_others_are_dropped(by: By, outcome: str)
     family.absorb(THREAD, event)
     assert family.root.outcomes[event.id] == outcome
     assert len(family.root.all(Happened)) == (outcome == "absorbed")
+
+
+def test_events_of_a_call_that_was_given_up_do_not_wait_for_its_result() -> None:
+    """It may never come, and a child that holds them would never come to its end."""
+    family = begun()
+    child = family.spawn()
+    mine = family.kin[child]
+    [sub] = family.reply(child, call("remote"))
+    come(family, sub, "early", thread=child)
+    assert mine.head.gathered[sub].positions
+    family.absorb(child, mine.result(sub, cause="timeout", is_error=True))
+    family.settle()
+    assert mine.head.gathered == {}
+    [temporary_] = temporary(family)
+    assert given(family, temporary_) == ["early"]
+    family.reply(temporary_, "Seen.")
+    family.reply(child, "No result.")
+    assert family.words(THREAD, "ended") == ["No result."]

@@ -86,7 +86,8 @@ def hand_out(step: Step) -> None:
 
 def _is_time(step: Step, call: str) -> bool:
     gathered, events = step.head.gathered.get(call), step.definition.events
-    if gathered is None or step.open_call(call) is not None:
+    source = step.open_call(call)
+    if gathered is None or (source is not None and not source.given_up):
         return False  # all given, or not known yet whether the call opens a subscription
     if call not in step.head.subscriptions or len(gathered.positions) >= events.most:
         return True

@@ -46,7 +46,7 @@ def lived(head: Head, at: float, note: Note) -> Head:
         case Addressed():
             return _change(head, children=in_state(head.children, note.child, "open"))
         case Adopted():
-            return _change(head, parent=note.parent, ancestors=note.ancestors)
+            return _change(head, parent=note.parent, ancestors=note.ancestors, rested=False)
         case Forked():
             return _change(head, heirs={**head.heirs, note.heir: note.at})
         case Titled():

@@ -85,6 +85,7 @@ def told(step: Step, signal: Told) -> str:
     if signal.what == "adopted" and signal.by.id in head.ancestors:
         note(step, Adopted(signal.sender, signal.ancestors))
         _word(step, signal, signal.sender, "adopted", made, signal.parts, owes=False)
+        _introduce(step, signal)
         return ABSORBED
     if signal.by.id != head.parent or signal.what != "told":
         return STRANGER
@@ -95,6 +96,15 @@ def told(step: Step, signal: Told) -> str:
     _word(step, signal, signal.sender, "told", made, signal.parts, owes=True)
     step.woken_by = "a message of the parent thread"
     return ABSORBED
+
+
+def _introduce(step: Step, signal: Told) -> None:
+    """A new parent takes this thread for one that works; one that has ended says so by itself."""
+    head = step.head
+    if head.state != "open":
+        parts = (Text(head.reason),) if head.state == "parked" else ()
+        owes = head.state == "parked" and not head.heard
+        tell_parent(step, head.state, f"{step.thread}/{signal.id}", parts, owes=owes)
 
 
 def _word(
