@@ -90,6 +90,9 @@ class Running(Protocol):
     async def problems(self, thread: str) -> str:
         """What was reported about its tool servers; empty: nothing."""
 
+    async def restart(self) -> None:
+        """End it and start it again with all that it stored; needed for ``status``."""
+
     async def waits(self, thread: str) -> list[Question]:
         """What people are asked for it now; needed for ``choices``, ``oauth`` and ``approvals``."""
 

@@ -1,7 +1,8 @@
-"""Torpor's own runtime as the checks see it: in this process, in memory, with a scripted model."""
+"""Torpor's own runtime as the checks see it: in this process, with a scripted model."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from torpor.agent import Agent
@@ -17,13 +18,10 @@ AGENT = "conformance"
 
 
 class OurRuntime:
-    """The harness for this package's own runtime. ``store`` is where it keeps threads."""
+    """The harness for this package's own runtime. Each run has a store of its own, in a file."""
 
     name = "torpor"
     built: frozenset[str] = frozenset({"approvals", "children", "choices", "oauth", "status", "views"})
-
-    def __init__(self, store: str = "memory:") -> None:
-        self._store = store
 
     def options(self, servers: Sequence[RapServer]) -> dict[str, Any]:  # noqa: ARG002 - for who extends this
         """Further options for ``Runtime``."""
@@ -44,15 +42,35 @@ class OurRuntime:
 
         tools = [RapServer(server.url, token=server.token or None) for server in servers]
         agent = Agent(AGENT, model=ScriptedModel(reply), tools=tools)
-        async with Runtime(self._store, agents=[agent], **self.options(tools)) as runtime:
-            yield _Running(runtime)
+        with TemporaryDirectory() as folder:
+            store = f"sqlite:///{folder}/threads.db"
+            running = _Running(lambda: Runtime(store, agents=[agent], **self.options(tools)))
+            await running.begin()
+            try:
+                yield running
+            finally:
+                await running.end()
 
 
 class _Running:
     """Our runtime while it runs."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, make: Callable[[], Runtime]) -> None:
+        self._make = make
+        self._stack = AsyncExitStack()
+        self._runtime: Runtime
+
+    async def begin(self) -> None:
+        """Start it on what is stored."""
+        self._runtime = await self._stack.enter_async_context(self._make())
+
+    async def end(self) -> None:
+        """End it; what it stored stays."""
+        await self._stack.aclose()
+
+    async def restart(self) -> None:
+        await self.end()
+        await self.begin()
 
     async def start(self, text: str) -> str:
         return (await self._runtime.start(AGENT, text, user_id="a-person")).id

@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from importlib import import_module
 
-from torpor.conformance import runtime_people, runtime_sending, runtime_subscribing, runtime_taking, runtime_telling
+from torpor.conformance import (
+    runtime_people,
+    runtime_returning,
+    runtime_sending,
+    runtime_subscribing,
+    runtime_taking,
+    runtime_telling,
+)
 from torpor.conformance.harness import RuntimeUnderTest
 from torpor.conformance.ledger import Ledger, Report, chosen_rows
 from torpor.conformance.runtime_rows import ROWS
@@ -25,6 +32,7 @@ CHECKS: tuple[tuple[Check, str], ...] = (
     *runtime_subscribing.CHECKS,
     *runtime_telling.CHECKS,
     *runtime_people.CHECKS,
+    *runtime_returning.CHECKS,
 )
 
 

@@ -79,18 +79,19 @@ async def authorizations(trial: Trial) -> None:
         asked = await _asked(stage, call, "authorization")
         fine = asked is not None and asked.text == AUTH_URL
         ledger.judge("RT-71", fine, f"a person was shown {asked}", call.exchange)
+        await _still_open(stage, call, ("RT-70", "RT-72"))
         await stage.running.say(thread, "how far is it?")
         shown = await stage.brain.saw("how far is it?")
-        lines = " ".join(line.text.lower() for line in shown.lines) if shown else ""
-        ledger.judge("RT-73", "authoriz" in lines, "the model was not told of it", call.exchange)
-        for row in ("RT-70", "RT-72"):
-            # Words of a person may have an open call answered in between, so what counts is the wait.
-            ledger.judge(row, await _asked(stage, call, "authorization", 0.1) is not None, "it is not open")
+        lines = " ".join(line.text for line in shown.lines) if shown else ""
+        told = any(
+            word in lines.lower() for word in ("authoriz", "permission", "for a person", "for the user")
+        )
+        ledger.judge("RT-73", told, f"the model was shown {lines[:300]!r}", call.exchange)
         await one.settle(call, "done after authorization")
         seen = await stage.brain.saw("done after authorization")
         ledger.judge("RT-72", seen is not None, "the result after authorization was lost", call.exchange)
+        waits = await _no_questions(stage, thread)
         lines = " ".join(line.text for line in await stage.running.history(thread))
-        waits = await stage.running.waits(thread)
         gone = "SECRET-STATE" not in lines and not waits
         ledger.judge("RT-75", gone, "the URL is still there after the result", call.exchange)
         ledger.judge("RT-74", len(one.calls) == 1, "the tool was called again", call.exchange)
@@ -158,6 +159,15 @@ async def _question(
                 return question
         await stage.line(thread, lambda _: False, 0.05)
     return None
+
+
+async def _no_questions(stage: Stage, thread: str) -> list[Question]:
+    """What people are still asked once that ought to be nothing."""
+    for _ in range(round(stage.pace.within / 0.05)):
+        if not await stage.running.waits(thread):
+            break
+        await stage.line(thread, lambda _: False, 0.05)
+    return await stage.running.waits(thread)
 
 
 async def _still_open(stage: Stage, call: Request, rows: tuple[str, ...]) -> None:

@@ -121,13 +121,13 @@ RT-104 | SHOULD NOT | uses cancellation to keep in step with servers | a matter 
 RT-105 | MUST | checks status by POST with a JSON content type | +status
 RT-106 | SHOULD | asks on start about every pending call and subscription | +status
 RT-107 | SHOULD | asks only the server that got the call | +status
-RT-108 | SHOULD | keeps a call that any server may know | +status
+RT-108 | SHOULD | keeps a call that any server may know | it knows which server got a call, so it asks no other
 RT-109 | SHOULD | prunes a call that is not alive | +status
 RT-110 | SHOULD | prunes after 4xx or no valid answer | +status
 RT-111 | MUST NOT | prunes after transport errors or 5xx | +status
 RT-112 | SHOULD | prunes by a failed result or a final event | +status
 RT-113 | MUST | tolerates callbacks for pruned calls | +status
-RT-114 | SHOULD NOT | expects callbacks of dead calls | +status
+RT-114 | SHOULD NOT | expects callbacks of dead calls | what it expects is not seen from here
 RT-115 | SHOULD | checks calls concurrently | +status
 RT-116 | SHOULD NOT | holds up conversations while it checks | +status
 # Migration

@@ -179,6 +179,7 @@ async def bad_manifests(trial: Trial) -> None:
                 if shown is None:
                     ledger.broken("RT-04", "a good server beside bad ones is not offered")
                     return
+                await stage.line(thread, lambda line: line.kind == "turn")
                 report = await stage.running.problems(thread)
                 _judge_bad(ledger, stubs, set(shown.tools), report)
                 _judge_twins(ledger, (good, twin, missing), set(shown.tools), report)

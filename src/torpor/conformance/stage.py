@@ -38,7 +38,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Brain:
-    """A model that makes the calls which the person's last words ask for, and else says that it noted."""
+    """A model that makes the calls which fresh words or events ask for, and else says that it noted."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
@@ -51,8 +51,8 @@ class Brain:
             self.shown.append(shown)
             self._changed.notify_all()
         for line in shown.fresh:
-            if line.kind == "said" and CALL in line.text:
-                told = json.loads(line.text.partition(CALL)[2])
+            if line.kind in ("said", "event") and CALL in line.text:
+                told, _ = json.JSONDecoder().raw_decode(line.text.partition(CALL)[2])
                 return [Wish(name, _text(arguments)) for name, arguments in told]
             if line.kind == "said" and FAIL in line.text:
                 raise RuntimeError("the model fails, as it was told to")
