@@ -1,4 +1,4 @@
-"""What a runtime does where a tool needs a person: choices, authorizations, approvals; and the views it shows."""
+"""What a runtime does where a tool needs a person: choices, authorizations, approvals; and views."""
 
 import json
 from typing import Any

@@ -121,7 +121,7 @@ RT-104 | SHOULD NOT | uses cancellation to keep in step with servers | a matter 
 RT-105 | MUST | checks status by POST with a JSON content type | +status
 RT-106 | SHOULD | asks on start about every pending call and subscription | +status
 RT-107 | SHOULD | asks only the server that got the call | +status
-RT-108 | SHOULD | keeps a call that any server may know | it knows which server got a call, so it asks no other
+RT-108 | SHOULD | keeps a call that any server may know | whom it may ask is a setting of its own
 RT-109 | SHOULD | prunes a call that is not alive | +status
 RT-110 | SHOULD | prunes after 4xx or no valid answer | +status
 RT-111 | MUST NOT | prunes after transport errors or 5xx | +status
