@@ -369,7 +369,26 @@ def test_the_end_of_a_grandchild_that_has_reported_is_enough() -> None:
     family.reply(child, "I know now.")
     assert family.words(THREAD) == []
     family.reply(grandchild, "Done.")
-    assert family.words(THREAD, "ended") == [""]
+    assert family.words(THREAD, "ended") == ["I know now."]
+
+
+def test_last_words_are_kept_until_the_parent_hears_something() -> None:
+    """They stand for a report though the end comes later than the turn; of a long text the beginning."""
+    family = begun()
+    child = family.spawn()
+    mine = family.kin[child]
+    grandchild = family.spawn(child)
+    report(family, grandchild)
+    family.reply(child, "x" * 5_000)
+    assert mine.head.last_words == "x" * 4_000
+    closing(family, grandchild)
+    assert family.words(THREAD, "ended") == ["x" * 4_000]
+    assert mine.head.last_words == ""
+    family.absorb(child, mine.text("And?"))
+    family.reply(child, "That was all.")
+    family.reply(THREAD, tool_call("send_message_to_child", thread_id=child, message="More."))
+    assert mine.head.last_words == ""
+    assert family.root.head.last_words == ""
 
 
 # ---------------------------------------------------------------- message

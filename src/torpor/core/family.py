@@ -207,5 +207,6 @@ def _is_over(head: Head) -> bool:
 
 
 def _last_words(step: Step) -> str:
+    """Of its last turn, whole if that is in this slice."""
     turns = [message for message in step.messages if isinstance(message, Turn)]
-    return text_of(turns[-1].parts).strip() if turns else ""
+    return (text_of(turns[-1].parts).strip() if turns else "") or step.head.last_words

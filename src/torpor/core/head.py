@@ -163,6 +163,8 @@ class Head(Stored, frozen=True):
     """It has reported since its parent last spoke to it: nobody waits for its words."""
     rested: bool = False
     """Its parent knows that it has come to an end since it last spoke to it."""
+    last_words: str = ""
+    """Of a child that has not been heard: what it wrote last, cut where long."""
     children: dict[str, Child] = {}
     heirs: dict[str, int] = {}
     """Forks that continue this history, each from a position on."""

@@ -42,7 +42,8 @@ def lived(head: Head, at: float, note: Note) -> Head:
         case Spawned():
             return _spawned(head, at, note)
         case Informed():
-            return _change(head, heard=True, rested=head.rested or note.what != "report")
+            rested = head.rested or note.what != "report"
+            return _change(head, heard=True, rested=rested, last_words="")
         case Addressed():
             return _change(head, children=in_state(head.children, note.child, "open"))
         case Adopted():

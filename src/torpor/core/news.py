@@ -120,7 +120,7 @@ def reported(head: Head, position: int, word: Reported) -> Head:
     if child is not None:
         changes = _of_child(head, word, child)
     elif word.what in ("born", "told"):
-        changes = {"heard": False, "rested": False}
+        changes = {"heard": False, "rested": False, "last_words": ""}
     if word.owes:
         return owing(head, position, word.at, **changes)
     return msgspec.structs.replace(head, length=position, **changes)

@@ -29,6 +29,7 @@ from torpor.core.messages import (
     Turn,
     Unsubscribed,
     Usage,
+    text_of,
 )
 from torpor.core.news import GIVES_UP, LEAVES_OPEN, dropped, happened, noticed, owing, reported, settled
 from torpor.core.parts import OpenWait
@@ -49,6 +50,10 @@ __all__ = [
 
 ARGUMENTS_KEPT = 2_000
 """Characters of a call's arguments that the head keeps, for showing it with later news."""
+
+
+WORDS_KEPT = 4_000
+"""Characters of a child's last words that the head keeps, for its parent."""
 
 
 def fold(messages: Iterable[Message]) -> Head:
@@ -99,6 +104,7 @@ def _turned(head: Head, position: int, turn: Turn) -> Head:
         owed=position if turn.cut else head.owed,
         pending=pending,
         window=_window(turn.usage, head.window),
+        last_words=_last_words(head, turn),
         **_measured(head, turn.usage),
         exchange=Exchange(
             open=not turn.end,
@@ -119,6 +125,12 @@ def _measured(head: Head, usage: Usage | None) -> dict[str, object]:
         return {"measured": 0, "uncompacted": 0, "uncompacted_why": ""}
     why = f"A summary left {usage.total} tokens of {head.measured}."
     return {"measured": 0, "uncompacted": head.uncompacted + 1, "uncompacted_why": why}
+
+
+def _last_words(head: Head, turn: Turn) -> str:
+    if head.heard or head.purpose != "child":
+        return ""
+    return text_of(turn.parts).strip()[:WORDS_KEPT] or head.last_words
 
 
 def _window(usage: Usage | None, before: int) -> int:
