@@ -56,7 +56,7 @@ async def asked_again(trial: Trial) -> None:
 
 
 def _lost(line: Any, held: Request) -> bool:
-    return line.kind == "event" and line.call == held.body["id"]
+    return bool(line.kind == "event" and line.call == held.body["id"])
 
 
 def _judge_asked(stage: Stage, stub: ToolStub, calls: list[Request]) -> None:
