@@ -372,6 +372,25 @@ def test_the_end_of_a_grandchild_that_has_reported_is_enough() -> None:
     assert family.words(THREAD, "ended") == ["I know now."]
 
 
+def test_what_comes_of_a_message_that_crossed_an_end_is_told() -> None:
+    """The child takes its own child for one that has ended, and so comes to an end too early."""
+    family = begun()
+    child = family.spawn()
+    grandchild = family.spawn(child)
+    mine = family.kin[child]
+    family.reply(child, "My child works.")
+    family.kin[grandchild].reply("Half of it.")
+    mine.absorb(mine.text("Have it do the rest."))
+    mine.reply(tool_call("send_message_to_child", thread_id=grandchild, message="The rest."))
+    family.settle()
+    family.reply(child, "It works on.")
+    assert family.words(THREAD, "ended") == ["It works on."]
+    family.reply(grandchild, "All of it.")
+    family.reply(child, "Here is all of it.")
+    assert family.words(THREAD, "ended") == ["It works on.", "Here is all of it."]
+    assert family.root.why == "complete"
+
+
 def test_last_words_are_kept_until_the_parent_hears_something() -> None:
     """They stand for a report though the end comes later than the turn; of a long text the beginning."""
     family = begun()

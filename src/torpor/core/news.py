@@ -131,6 +131,8 @@ _STATES = {"ended": "ended", "rested": "ended", "parked": "parked", "stopped": "
 
 def _of_child(head: Head, word: Reported, child: Child) -> dict[str, object]:
     changes: dict[str, object] = {"pending": noticed(head.pending, word.thread, child.source)}
+    if word.owes and head.rested:  # it goes on after all: its parent shall hear what comes of that
+        changes |= {"heard": False, "rested": False}
     if word.what in _STATES:
         changes["children"] = in_state(head.children, word.thread, _STATES[word.what])
     elif word.what in ("closed", "undelivered"):
