@@ -103,6 +103,28 @@ class Hasty(SloppyTransport):
             raise Refused(str(error)) from error
 
 
+class Rash(SloppyTransport):
+    """Takes every answer for a death, sends every choice as the first, and names no ancestors."""
+
+    async def status(self, server: str, thread: str, call: str, trace: str = "") -> str:
+        await super().status(server, thread, call, trace)
+        return "dead"
+
+    async def choose(
+        self, server: str, url: str, call: str, selected: int, key: str = "", trace: str = ""
+    ) -> None:
+        for number in range(2):
+            await super().choose(server, url, f"not-{call}", 0, f"{key}-{number}", trace)
+
+    async def invoke(self, server: str, endpoint: str, body: Mapping[str, Any], key: str) -> None:
+        await super().invoke(server, endpoint, {**body, "ancestors": ()}, key)
+
+
+class Trusting(SloppyTransport):
+    async def status(self, server: str, thread: str, call: str, trace: str = "") -> str:
+        return "alive"
+
+
 class Sloppy(OurRuntime):
     """Our runtime with another transport, and another way of telling."""
 
@@ -155,6 +177,8 @@ BROKEN: dict[str, tuple[OurRuntime, str]] = {
     "tells everything twice": (Sloppy(Insistent), "26 92 99"),
     "mixes up ids": (Sloppy(Swapping), "21"),
     "keeps manifests for ever": (Sloppy(Hoarding), "08"),
+    "is rash": (Sloppy(Rash), "23 80 81"),
+    "asks nobody": (Sloppy(Trusting), "106"),
     "never sends again": (Sloppy(Hasty), "25"),
     "remembers everything twice": (Sloppy(twice=True), "37 42 103 123"),
     "rewrites what the model is shown": (Sloppy(hides=True), "12 47 54"),
