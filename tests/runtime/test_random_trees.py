@@ -35,7 +35,7 @@ CHUNKS = 8
 WINDOW = 5_000
 FIXED = 2_000
 """Tokens: of a window, and of what is in every request. A token counts as four characters shown."""
-TURNS = 4
+TURNS = 3
 """After so many turns a thread says nothing but its last words."""
 
 WISHES = ["spawn", "spawn", "report", "close", "tell", "watch", "build", "sleep", "talk", "talk"]
@@ -157,7 +157,7 @@ async def run(seed: int) -> Counter[str]:
     world.quiet = QUIET
     world.tools.subscribing, world.tools.statuses = {"watch"}, {200, 410}
     async with world.outside:
-        for _ in range(random.choice([0, 1, 1, 2])):
+        for _ in range(random.choice([0, 0, 1, 1, 2])):
             await world.live(Fate(random.randrange(120), after=random.random() < 0.5), begin)
         while not await world.live(None, begin):
             pass
