@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.core.playing import THREAD, Played, call, tool
-from torpor.core import compaction
+from torpor.core import compaction, news
 from torpor.core.absorb import absorb
 from torpor.core.answer import Asked, answer
 from torpor.core.calls import note
@@ -286,6 +286,22 @@ def test_parallel_calls_that_are_partly_settled() -> None:
     summed(played)
     played.absorb(played.result(b, "b"))
     assert shown(played) == ["[summary] a summary", "meanwhile", "c", "b"]
+
+
+def test_calls_that_were_given_up_long_ago_are_remembered_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "CALLS", 4)
+    monkeypatch.setattr(news, "GIVEN_UP_KEPT", 2)
+    played = fresh()
+    [build] = played.reply(call("remote"), signals=[played.text("build")])
+    played.reply("meanwhile", signals=[played.text("go on")])
+    given_up = []
+    for _ in range(8):
+        given_up += played.reply(call("remote"), signals=[played.text("again")])
+        played.absorb(played.result(given_up[-1], cause="timeout", is_error=True))
+        played.reply("too late")
+    played.reply("enough", signals=[played.text("stop it")], stop=FULL)
+    played.decide(make_room)
+    assert [kept.id for kept in begun(played).calls] == [build, *given_up[-4:]]
 
 
 def test_long_arguments_are_kept_as_a_marked_beginning() -> None:

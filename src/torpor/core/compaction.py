@@ -30,6 +30,8 @@ LEAST = 8
 """A summary must stand for at least this part of a request that its provider has refused."""
 ARGUMENTS = 1_000
 """Characters of a call's arguments that are kept where a summary covers it."""
+CALLS = 128
+"""Calls without a result of their own that are remembered, besides those that may still get one."""
 CLOSING = "close_thread"
 """The only call that a compaction child may make."""
 
@@ -172,7 +174,7 @@ def _last(step: Step, shown: Projection) -> int:
 def begin(step: Step, cut: Cut, *, blocking: bool = False, before: int = 0) -> None:
     """Have all up to a cut summed up by a child."""
     child = child_id(step.thread, "compaction", step.head.length)
-    note(step, Compacting(child, cut.position, blocking, tuple(map(_kept, cut.calls)), before))
+    note(step, Compacting(child, cut.position, blocking, _remembered(step, cut.calls), before))
     born = BornSignal(
         child,
         f"{child}/born",
@@ -190,6 +192,12 @@ def begin(step: Step, cut: Cut, *, blocking: bool = False, before: int = 0) -> N
     step.effects.append(Spawn(born.id, born))
     due = step.now + PATIENCE
     step.timers.append(Due(step.thread, _timer(child), step.now, due=due, call=child, what="compaction"))
+
+
+def _remembered(step: Step, calls: tuple[Call, ...]) -> tuple[Call, ...]:
+    """Calls that a summary covers and whose results may come after it; of those given up long ago, none."""
+    older = [call for call in calls[:-CALLS] if step.open_call(call.id)]
+    return tuple([_kept(call) for call in (*older, *calls[-CALLS:])])
 
 
 def _kept(call: Call) -> Call:
