@@ -188,7 +188,8 @@ async def test_progress_is_kept_by_call_until_the_call_is_done_or_settled(desk: 
     await desk.post(view({}, "x-progress"), call="a")
     assert set(await progress(desk)) == {"b"}
     await desk.becomes("T", pending={"a": waiting()})
-    await desk.post(view({"fraction": 7}, "x-progress"), call="a")
-    assert await progress(desk) == {"a": Progress()}
+    for fraction in (7, -0.1, int("9" * 400)):
+        assert (await desk.post(view({"fraction": fraction}, "x-progress"), call="a")).status == 200
+        assert await progress(desk) == {"a": Progress()}
     await desk.post(view({"fraction": 1.0, "done": True}, "x-progress"), call="a")
     assert await progress(desk) == {}

@@ -166,6 +166,8 @@ BAD_BODIES: list[tuple[str, bytes]] = [
     ("a very long number", b'{"agent":"echo","text":"hi","context":' + b"9" * 10_000 + b"}"),
     ("deep nesting", b'{"agent":"echo","context":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     ("trailing words", b'{"agent":"echo"} x'),
+    ("a member twice", b'{"agent":"echo","text":"hi","text":"ho"}'),
+    ("a member twice within", b'{"agent":"echo","text":"hi","context":{"a":1,"a":2}}'),
     ("no agent", b'{"text":"hi"}'),
     ("an unknown agent", b'{"agent":"nobody","text":"hi"}'),
     ("agent of a wrong type", b'{"agent":1,"text":"hi"}'),

@@ -1,7 +1,6 @@
 """Views that tool servers send: bounded, kept as they came, told to whoever watches. They wake nobody."""
 
 import asyncio
-import math
 from collections.abc import Collection
 
 import msgspec
@@ -90,7 +89,7 @@ class Views:
 
 def _progress_of(fraction: object, message: object) -> Progress:
     told = isinstance(fraction, int | float) and not isinstance(fraction, bool)
-    usable = told and math.isfinite(fraction) and 0 <= fraction <= 1  # type: ignore[arg-type,operator]
+    usable = told and 0 <= fraction <= 1  # type: ignore[operator]
     words = " ".join(message.split())[:MESSAGE_KEPT] if isinstance(message, str) else ""
     shown = "".join(character for character in words if character.isprintable())
     return Progress(float(fraction) if usable else -1.0, shown)  # type: ignore[arg-type]

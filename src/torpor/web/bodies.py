@@ -1,4 +1,4 @@
-"""Request bodies: bounded in size and time, strict JSON, lone surrogates replaced."""
+"""Request bodies: bounded in size and time, strict JSON, no member twice, lone surrogates replaced."""
 
 import asyncio
 import contextlib
@@ -122,9 +122,9 @@ async def value(request: Request, kind: type[T], limit: int) -> T:
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """One JSON object, UTF-8, without NaN and infinities."""
+    """One JSON object, UTF-8, without NaN and infinities, in which no member comes twice."""
     try:
-        found = cleaned(read_json(body))
+        found = cleaned(read_json(body, _members))
     except RecursionError:
         raise Problem(400, "The body is nested too deeply.") from None
     except ValueError as error:
@@ -132,6 +132,14 @@ def parse(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Problem(400, "The body must be a JSON object.")
     return found
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; who wrote a member twice may mean either, so nobody guesses."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a member comes twice")
+    return members
 
 
 def convert(found: dict[str, Any], kind: type[T]) -> T:
