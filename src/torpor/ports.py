@@ -126,6 +126,23 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     record: SliceRecord | None = None
 
 
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a store keeps of one thread, as of one instant. Who claims an effect is not part of it."""
+
+    row: Row
+    messages: tuple[StoredMessage, ...] = ()
+    inbox: tuple[tuple[AnySignal, float], ...] = ()
+    """Signals not yet absorbed, in order of arrival, each with when it arrived."""
+    absorbed: tuple[tuple[str, float, str], ...] = ()
+    """Of signals absorbed and not yet forgotten: id, when, and what became of it."""
+    outbox: tuple[tuple[OutboxRow, float], ...] = ()
+    """Effects not yet acknowledged, oldest first, each with when it was committed."""
+    records: tuple[SliceRecord, ...] = ()
+    blobs: Mapping[str, bytes] = {}
+    """By hash."""
+    views: Mapping[str, bytes] = {}
+
+
 class Asked(TypedDict, total=False):
     """Which threads are listed. What is left out, or None, asks for nothing.
 
@@ -235,6 +252,15 @@ class Store(Protocol):
 
         None younger than the oldest effect that is still in an outbox is forgotten: it may be performed
         again, and what comes of it must still be recognised.
+        """
+
+    async def export(self, thread: str) -> Exported:
+        """All that is kept of a thread, for another store. ``Refused`` if there is no such thread."""
+
+    async def take_in(self, exported: Exported) -> bool:
+        """Add a thread with all that was kept of it; False (and nothing written) if the id exists.
+
+        Its version and the ids of its absorbed signals come along, its effects are free to be claimed.
         """
 
     async def now(self) -> float:

@@ -3,7 +3,7 @@
 import heapq
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Unpack
 
 import msgspec
@@ -13,7 +13,20 @@ from torpor.core.effects import Effect
 from torpor.core.errors import Conflict, Refused
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal, is_urgent, kind_of
-from torpor.ports import Asked, Clock, Commit, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
+from torpor.core.views import views_space
+from torpor.ports import (
+    Asked,
+    Clock,
+    Commit,
+    Exported,
+    OutboxRow,
+    Posted,
+    Row,
+    Snapshot,
+    StoredMessage,
+    Version,
+)
+from torpor.stores.memory_side import MemorySide
 
 UNKNOWN = Posted("unknown")
 
@@ -68,6 +81,20 @@ class _Thread:
             if outcome != "absorbed":
                 self.dropped = {**(self.dropped or {}), id: outcome}
 
+    def exported(self, blobs: dict[str, bytes], views: dict[str, bytes]) -> Exported:
+        dropped = self.dropped or {}
+        free = msgspec.structs.replace
+        return Exported(
+            row=self.row,
+            messages=tuple(_messages(self.bodies, 0, len(self.bodies))),
+            inbox=tuple(self.inbox.values()),
+            absorbed=tuple((id, at, dropped.get(id, "absorbed")) for id, at in sorted(self.seen.items())),
+            outbox=tuple((free(one.row(), claimed_until=0.0), one.created) for one in self.outbox.values()),
+            records=tuple(decode_record(body) for body in self.records),
+            blobs=blobs,
+            views=views,
+        )
+
     def stranded_since(self, now: float, ahead: float) -> float | None:
         """Since when something should have woken it; None: nothing should."""
         return min(self._overdue(now, ahead), default=None)
@@ -85,44 +112,7 @@ class _Thread:
                 yield max(signal.due, arrived)
 
 
-class _MemorySide:
-    """Blobs and small values."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._blobs: dict[tuple[str, str], bytes] = {}
-        self._spaces: dict[str, dict[str, tuple[bytes, float]]] = {}
-
-    async def put_blob(self, thread: str, hash: str, body: bytes) -> None:
-        self._blobs.setdefault((thread, hash), bytes(body))
-
-    async def get_blob(self, thread: str, hash: str, start: int = 0, size: int = -1) -> bytes | None:
-        body = self._blobs.get((thread, hash))
-        if body is None:
-            return None
-        return body[start:] if size < 0 else body[start : start + size]
-
-    async def put(self, space: str, key: str, value: bytes) -> None:
-        self._spaces.setdefault(space, {})[key] = (bytes(value), self._now())
-
-    async def put_new(self, space: str, key: str, value: bytes) -> bytes:
-        return self._spaces.setdefault(space, {}).setdefault(key, (bytes(value), self._now()))[0]
-
-    async def get(self, space: str, key: str) -> bytes | None:
-        return self._spaces.get(space, {}).get(key, (None, 0.0))[0]
-
-    async def entries(self, space: str) -> dict[str, bytes]:
-        return {key: value for key, (value, _) in sorted(self._spaces.get(space, {}).items())}
-
-    async def forget(self, space: str, before: float) -> int:
-        values = self._spaces.get(space, {})
-        old = [key for key, (_, at) in values.items() if at < before]
-        for key in old:
-            del values[key]
-        return len(old)
-
-
-class MemoryStore(_MemorySide):
+class MemoryStore(MemorySide):
     """Both ``Store`` and ``Side``, in memory. ``clock``: the machine's where none is given."""
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -307,6 +297,22 @@ class MemoryStore(_MemorySide):
         before = min([before, *created])
         return sum(_pruned(rows, before) for rows in self._threads.values())
 
+    async def export(self, thread: str) -> Exported:
+        blobs = {hash: body for (of, hash), body in self._blobs.items() if of == thread}
+        return self._thread(thread).exported(blobs, await self.entries(views_space(thread)))
+
+    async def take_in(self, exported: Exported) -> bool:
+        id = exported.row.thread
+        if id in self._threads:
+            return False
+        thread = self._threads[id] = _taken_in(exported)
+        for hash, body in exported.blobs.items():
+            self._blobs.setdefault((id, hash), body)
+        views = {key: (value, self._now()) for key, value in exported.views.items()}
+        self._spaces.setdefault(views_space(id), {}).update(views)
+        self._stir(thread)
+        return True
+
     async def now(self) -> float:
         return self._now()
 
@@ -324,6 +330,19 @@ class MemoryStore(_MemorySide):
             self._stirring[thread.row.thread] = thread
         else:
             self._stirring.pop(thread.row.thread, None)
+
+
+def _taken_in(exported: Exported) -> _Thread:
+    thread = _Thread(exported.row)
+    thread.bodies = [message.body for message in exported.messages]
+    thread.inbox = {signal.id: (signal, arrived) for signal, arrived in exported.inbox}
+    thread.seen = {id: at for id, at, _ in exported.absorbed}
+    thread.dropped = {id: outcome for id, _, outcome in exported.absorbed if outcome != "absorbed"} or None
+    for row, created in exported.outbox:
+        waiting = thread.outbox[row.effect.id] = _Waiting(row.effect, 0.0, "", created)
+        waiting.attempt, waiting.not_before = row.attempt, row.not_before
+    thread.records = [encode(record) for record in exported.records]
+    return thread
 
 
 def _is_asked(row: Row, asked: Asked) -> bool:

@@ -3,6 +3,7 @@
 from torpor.testing.effects_contract import EffectsContract, StrandedContract
 from torpor.testing.families_contract import FamiliesContract
 from torpor.testing.history_contract import HistoryContract
+from torpor.testing.moves_contract import MovesContract
 from torpor.testing.opening import FullStore, Opening, OpensStores
 from torpor.testing.races_contract import RacesContract
 from torpor.testing.samples import commit_on, ids, invoke, said, texts, thread_row, timer
@@ -18,6 +19,7 @@ class StoreContract(
     SignalsContract,
     CommitsContract,
     HistoryContract,
+    MovesContract,
     EffectsContract,
     StrandedContract,
     SideContract,

@@ -10,8 +10,8 @@ import msgspec
 from torpor.core.errors import Refused
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
-from torpor.ports import Asked, Commit, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
-from torpor.stores.sqlite import reads, writes
+from torpor.ports import Asked, Commit, Exported, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
+from torpor.stores.sqlite import moves, reads, writes
 from torpor.stores.sqlite.database import Database
 from torpor.stores.sqlite.kept import Kept
 from torpor.stores.sqlite.side import HEAVY, SqliteSide
@@ -128,6 +128,15 @@ class SqliteStore(SqliteSide):
 
     async def prune(self, before: float) -> int:
         return await self.database.write(lambda connection: writes.prune(connection, before), heavy=True)
+
+    async def export(self, thread: str) -> Exported:
+        return await self.database.listing(lambda connection: moves.export(connection, thread))
+
+    async def take_in(self, exported: Exported) -> bool:
+        now = self.database.now()
+        return await self.database.write(
+            lambda connection: moves.take_in(connection, exported, now), heavy=True
+        )
 
     async def now(self) -> float:
         return self.database.now()

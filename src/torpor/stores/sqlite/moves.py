@@ -1,0 +1,76 @@
+"""A thread as a whole: read out for another store, and taken in from one."""
+
+import sqlite3
+
+from torpor.core.codec import decode_record, decode_signal, encode
+from torpor.core.errors import Refused
+from torpor.core.signals import kind_of
+from torpor.core.views import views_space
+from torpor.ports import Exported
+from torpor.stores.sqlite import reads
+from torpor.stores.sqlite.rows import columns_of
+from torpor.stores.sqlite.statements import statements
+from torpor.stores.sqlite.writes import number_of, outbox_row
+
+_SQL = statements(__package__, "sql/moves.sql")
+_THREADS = statements(__package__, "sql/threads.sql")
+_HISTORY = statements(__package__, "sql/history.sql")
+_INBOX = statements(__package__, "sql/inbox.sql")
+_SIDE = statements(__package__, "sql/side.sql")
+
+_WHOLE = -1
+"""No limit, to SQLite."""
+
+
+def export(connection: sqlite3.Connection, thread: str) -> Exported:
+    """All that is kept of a thread."""
+    row = reads.one(connection, thread)
+    if row is None:
+        raise Refused(f"There is no thread {thread!r} in this store.")
+    given = (number_of(connection, thread),)
+    ask = connection.execute
+    return Exported(
+        row=row,
+        messages=tuple(reads.read(connection, thread, 0, _WHOLE)),
+        inbox=tuple([(decode_signal(body), arrived) for body, arrived in ask(_SQL["inbox"], given)]),
+        absorbed=tuple(ask(_SQL["absorbed"], given)),
+        outbox=tuple([(outbox_row(values), at) for *values, at in ask(_SQL["outbox"], given)]),
+        records=tuple([decode_record(body) for (body,) in ask(_SQL["records"], given)]),
+        blobs=dict(ask(_SQL["blobs"], (thread,)).fetchall()),
+        views=dict(ask(_SIDE["entries"], (views_space(thread),)).fetchall()),
+    )
+
+
+def take_in(connection: sqlite3.Connection, exported: Exported, now: float) -> bool:
+    """Add a thread with all that was kept of it, unless it exists."""
+    added = connection.execute(_THREADS["add"], columns_of(exported.row))
+    if not added.rowcount:
+        return False
+    assert added.lastrowid is not None
+    _add_rows(connection, added.lastrowid, exported)
+    _add_small(connection, exported, now)
+    return True
+
+
+def _add_rows(connection: sqlite3.Connection, number: int, exported: Exported) -> None:
+    add = connection.executemany
+    add(_HISTORY["add"], [(number, each.position, each.body) for each in exported.messages])
+    add(_INBOX["absorb"], [(number, *each) for each in exported.absorbed])
+    signals = [
+        (number, signal.id, kind_of(signal), signal.due, arrived, encode(signal))
+        for signal, arrived in exported.inbox
+    ]
+    add(_INBOX["add"], signals)
+    effects = [
+        (number, row.effect.id, row.attempt, row.not_before, created, encode(row.effect))
+        for row, created in exported.outbox
+    ]
+    add(_SQL["add_effect"], effects)
+    add(_THREADS["add_record"], [(number, encode(record)) for record in exported.records])
+
+
+def _add_small(connection: sqlite3.Connection, exported: Exported, now: float) -> None:
+    thread = exported.row.thread
+    connection.executemany(_SIDE["add_blob"], [(thread, *each) for each in exported.blobs.items()])
+    views = [(views_space(thread), key, value, now) for key, value in exported.views.items()]
+    connection.executemany(_SIDE["put"], views)
