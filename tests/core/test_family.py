@@ -372,6 +372,19 @@ def test_the_end_of_a_grandchild_that_has_reported_is_enough() -> None:
     assert family.words(THREAD, "ended") == ["I know now."]
 
 
+def test_what_comes_after_a_report_on_the_way_is_told() -> None:
+    """A report may be of how far it is: who works on with a tool's result has more to say."""
+    family = begun()
+    child = family.spawn()
+    report(family, child, "A tenth is done.")
+    [read] = family.reply(child, tool_call("read"))
+    family.absorb(child, family.kin[child].result(read, "42"))
+    family.reply(child, "The answer is 42.")
+    assert family.words(THREAD, "report") == ["A tenth is done."]
+    assert family.words(THREAD, "ended") == ["The answer is 42."]
+    assert family.root.why == "complete"
+
+
 def test_what_comes_of_a_message_that_crossed_an_end_is_told() -> None:
     """The child takes its own child for one that has ended, and so comes to an end too early."""
     family = begun()

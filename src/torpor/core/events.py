@@ -9,7 +9,9 @@ from torpor.core.step import Step
 from torpor.core.thread import GIVES_UP
 
 PART = 64
-"""The part of the threads that are left which may live below a child that works on events."""
+MOST = 8
+"""The part of the threads that are left which may live below a child that works on events, and how many at
+most: one that is set aside keeps its places."""
 
 
 def happened(step: Step, signal: HappenedSignal) -> str:
@@ -112,7 +114,7 @@ def _give(step: Step, call: str, gathered: Gathered) -> None:
         arguments=source.arguments,
         purpose="event",
         lineage=lineage(step.thread, step.head, step.head.turned),
-        quota=share(step, PART),
+        quota=min(MOST, share(step, PART)),
         events=given,
     )
     if call not in step.head.gathered:

@@ -58,8 +58,13 @@ def settled(head: Head, position: int, result: Result) -> Head:
 
 
 def _ended(head: Head, result: Result) -> dict[str, object]:
-    """What ends with a call: what people were asked for it, and events of a subscription that never was."""
+    """What ends with a call: what people were asked for it, and events of a subscription that never was.
+
+    A child that goes on with what a tool gave it, after a report, has more to say.
+    """
     changes: dict[str, object] = {}
+    if head.purpose == "child" and head.heard and not result.cause:
+        changes |= {"heard": False, "rested": False}
     if head.waits:
         changes["waits"] = {id: wait for id, wait in head.waits.items() if wait.call != result.call}
     if opens_nothing(result) and result.call in head.gathered:
