@@ -9,6 +9,9 @@ from torpor.cli.options import Config, Json, Store, run, settings_of
 if TYPE_CHECKING:
     from torpor.settings import Settings
 
+PLACES = 4
+"""Digits of a place."""
+
 
 def answer(
     wait: Annotated[str, typer.Argument(metavar="WAIT", help="The wait's id; see `torpor explain THREAD`.")],
@@ -16,7 +19,7 @@ def answer(
         str,
         typer.Argument(
             metavar="VALUE",
-            help="approve or deny; a choice's text or place, or dismiss; done or dismiss.",
+            help="approve or deny; a choice's place (from 0) or text, or dismiss; done or dismiss.",
         ),
     ],
     *,
@@ -36,7 +39,9 @@ async def _answer(settings: "Settings", wait: str, value: str, comment: str, as_
     from torpor.cli.screen import err, line
 
     async with opened(settings) as there:
-        settled = await there.desk.answer(wait, value, comment)
+        # Digits are a place, as the command that is shown says: choices may be called by numbers, too.
+        is_place = value.isascii() and value.isdecimal() and len(value) <= PLACES
+        settled = await there.desk.answer(wait, int(value) if is_place else value, comment)
         if as_json:
             print(shown(settled))  # noqa: T201 -- the command's output
         if not settled.taken:

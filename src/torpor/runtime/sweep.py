@@ -15,6 +15,8 @@ PRUNE_EVERY = 3_600.0
 PAGE = 1_000
 RETENTION = 7 * 86_400.0
 """Seconds for which the ids of absorbed signals are kept: longer than any tool server retries."""
+LONGEST_WAIT = 366 * 86_400.0
+"""Seconds after which nobody is expected any more to authorize what a tool asked for."""
 
 
 async def sweep(store: Store, queue: Queue, agents: Sequence[str] | None = None) -> int:
@@ -46,8 +48,9 @@ async def sweep_always(
             if clock.now() - pruned > PRUNE_EVERY:
                 pruned = clock.now()
                 await store.prune(pruned - RETENTION)
-                for space in (SAID, STARTS, WEBHOOKS, AUTHORIZATIONS):
+                for space in (SAID, STARTS, WEBHOOKS):
                     await side.forget(space, pruned - RETENTION)
+                await side.forget(AUTHORIZATIONS, pruned - LONGEST_WAIT)
         except TorporError as error:
             log.warning("The sweep found the store away: %s", error)
         except Exception:
