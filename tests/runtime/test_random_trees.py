@@ -35,10 +35,10 @@ CHUNKS = 8
 WINDOW = 5_000
 FIXED = 2_000
 """Tokens: of a window, and of what is in every request. A token counts as four characters shown."""
-TURNS = 3
+TURNS = 4
 """After so many turns a thread says nothing but its last words."""
 
-WISHES = ["spawn", "spawn", "report", "close", "tell", "watch", "build", "sleep", "talk", "talk"]
+WISHES = ["spawn", "spawn", "report", "close", "tell", "watch", "watch", "build", "sleep", "talk", "talk"]
 HAPPENS = ["Spawned", "Summary", "Compacting", "Uncompacted", "Adopted", "Stopped", "Closed", "Happened"]
 HAPPENS += ["report", "born", "told", "ended", "rested", "stopped", "closed", "adopted"]
 """What must have been among what happened in an eighth of the runs, or they were too quiet."""
@@ -79,7 +79,7 @@ def _wish(random: Random, text: str) -> Any:
         case "sleep":
             return call("sleep", seconds=random.choice([1, 50]))
         case _:
-            return say("words " * random.choice([1, 1_000, 2_000]))
+            return say("words " * random.choice([1, 2_000, 2_000]))
 
 
 def agents(random: Random) -> Any:
@@ -95,16 +95,16 @@ def agents(random: Random) -> Any:
 
 
 def inputs(random: Random) -> list[Input]:
-    return [Input(_after(random.randrange(1, 12)), _act(random)) for _ in range(random.randrange(6))]
+    return [_input(random) for _ in range(random.randrange(6))]
 
 
-def _after(turns: int) -> Any:
-    return lambda world: world.turns >= turns
+def _input(random: Random) -> Input:
+    place, turns = random.random(), random.randrange(1, 12)
+    kind = random.choice(["event", "events", "events", "result", "stop", "close", "say"])
+    return Input(lambda world: world.turns >= turns, _acts(random, place)[kind])
 
 
-def _act(random: Random) -> Any:
-    place = random.random()
-    kind = random.choice(["event", "event", "events", "result", "stop", "close", "say"])
+def _acts(random: Random, place: float) -> dict[str, Any]:
     return {
         "event": lambda world: events(world, place, 1),
         "events": lambda world: events(world, place, 4),
@@ -112,7 +112,7 @@ def _act(random: Random) -> Any:
         "stop": lambda world: to_one(world, place, "stop"),
         "close": lambda world: to_one(world, place, "close"),
         "say": says(f"words {place}", random.choice(["steer", "queue", "interrupt"])),
-    }[kind]
+    }
 
 
 async def heads(world: World) -> dict[str, Head]:
