@@ -9,14 +9,14 @@ import msgspec
 
 from torpor.core.calls import ABSORBED, SETTLED, note
 from torpor.core.definition import Definition
-from torpor.core.effects import Post, Spawn
+from torpor.core.effects import Post
 from torpor.core.facts import facts
 from torpor.core.head import Compaction, Head
 from torpor.core.items import Cut
 from torpor.core.messages import By, Call, Compacting, Folded, Summary, Text, Uncompacted
 from torpor.core.prompt import Projection
-from torpor.core.signals import BornSignal, ClosedSignal, Compacted, Due
-from torpor.core.spawning import child_id, lineage
+from torpor.core.signals import ClosedSignal, Compacted, Due
+from torpor.core.spawning import bear, child_id, lineage
 from torpor.core.step import Step
 from torpor.core.thread import shortened
 
@@ -175,21 +175,8 @@ def begin(step: Step, cut: Cut, *, blocking: bool = False, before: int = 0) -> N
     """Have all up to a cut summed up by a child."""
     child = child_id(step.thread, "compaction", step.head.length)
     note(step, Compacting(child, cut.position, blocking, _remembered(step, cut.calls), before))
-    born = BornSignal(
-        child,
-        f"{child}/born",
-        step.now,
-        By("thread", step.thread, "store"),
-        trace=step.trace,
-        purpose="compaction",
-        parent=step.thread,
-        ancestors=(*step.head.ancestors, step.thread),
-        lineage=lineage(step.thread, step.head, cut.position),
-        toolsets=step.head.toolsets,
-        title="Summary",
-        parts=(Text(TASK),),
-    )
-    step.effects.append(Spawn(born.id, born))
+    seen = lineage(step.thread, step.head, cut.position)
+    bear(step, child, purpose="compaction", lineage=seen, title="Summary", parts=(Text(TASK),))
     due = step.now + PATIENCE
     step.timers.append(Due(step.thread, _timer(child), step.now, due=due, call=child, what="compaction"))
 

@@ -1,6 +1,7 @@
 """How children come into being: their ids, what they continue, and the share of threads they are given."""
 
 from hashlib import sha256
+from typing import Any
 
 from torpor.core.calls import note
 from torpor.core.effects import Spawn
@@ -63,25 +64,35 @@ def spawn(
 
     ``call`` is the spawn call or, for events, the subscription's. ``events``: their positions in this thread.
     """
-    head = step.head
     source = call if purpose == "event" else ""
     note(step, Spawned(child, call, purpose, title, quota, events, source))
-    born = BornSignal(
+    bear(
+        step,
         child,
-        f"{child}/born",
-        step.now,
-        By("thread", step.thread, "store"),
-        trace=step.trace,
+        events,
         purpose=purpose,
-        parent=step.thread,
-        ancestors=(*head.ancestors, step.thread),
         call=call,
         name=name,
         arguments=arguments,
         lineage=lineage,
         quota=quota,
-        toolsets=head.toolsets,
         title=title,
         parts=parts,
     )
-    step.effects.append(Spawn(f"{child}/born", born, events))
+
+
+def bear(step: Step, child: str, events: tuple[int, ...] = (), **born: Any) -> None:
+    """Have a thread created below this one. ``born``: what else its first signal says of it."""
+    head = step.head
+    signal = BornSignal(
+        child,
+        f"{child}/born",
+        step.now,
+        By("thread", step.thread, "store"),
+        trace=step.trace,
+        parent=step.thread,
+        ancestors=(*head.ancestors, step.thread),
+        toolsets=head.toolsets,
+        **born,
+    )
+    step.effects.append(Spawn(f"{child}/born", signal, events))

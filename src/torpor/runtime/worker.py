@@ -7,7 +7,7 @@ from typing import Any
 from torpor.core.errors import Refused, TorporError, Unavailable
 from torpor.core.messages import By, Text
 from torpor.core.retry import backoff
-from torpor.core.signals import ReportedSignal
+from torpor.core.signals import Compacted, ReportedSignal
 from torpor.ports import Clock, Lease, Queue, Ring, Row
 from torpor.runtime.slice import run_slice
 from torpor.runtime.state import Kit, Outcome, Running, calls_off
@@ -166,14 +166,16 @@ class Worker:
         return Outcome("broken", again_at=again_at, error=str(error))
 
     async def _tell_parent(self, row: Row, error: Exception) -> None:
-        """A child that cannot be read says nothing by itself; whoever waits for it is told, once."""
-        if not row.parent or row.purpose == "compaction":
+        """A child that cannot be read says nothing by itself; whoever waits for it is told, once a time."""
+        if not row.parent:
             return
-        by, text = By("thread", row.thread, "store"), Text(f"It cannot be read: {error}")
-        signal = ReportedSignal(
-            row.parent, f"{row.thread}/broken", await self._kit.store.now(), by,
-            child=row.thread, what="parked", purpose=row.purpose, parts=(text,),
-        )  # fmt: skip
+        now, why = await self._kit.store.now(), f"It cannot be read: {error}"
+        id, by = f"{row.thread}/broken/{row.version.counter}", By("thread", row.thread, "store")
+        signal: Compacted | ReportedSignal = ReportedSignal(
+            row.parent, id, now, by, child=row.thread, what="parked", purpose=row.purpose, parts=(Text(why),)
+        )
+        if row.purpose == "compaction":
+            signal = Compacted(row.parent, id, now, by, child=row.thread, reason=why)
         (posted,) = await self._kit.store.post([signal])
         if posted.outcome == "new":
             ring = Ring(row.parent, signal.at, 0.0, posted.tier, posted.owner, posted.agent)

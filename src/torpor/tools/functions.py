@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, Protocol, overload
 
 import msgspec
@@ -21,7 +21,7 @@ from torpor.ports import Side
 from torpor.tools.reading import PAGE, History, Reach, read_range
 from torpor.tools.rendering import failure, render
 from torpor.tools.results import RESULT_KEPT, bounded
-from torpor.tools.schema import Description, compile_schema, describe
+from torpor.tools.schema import compile_schema, describe
 
 TIMEOUT = 600.0
 """Seconds that a function may take, where it does not say otherwise."""
@@ -232,31 +232,15 @@ def read_result(side: Side, history: History) -> FunctionTool:
         follows = f"more follows: start={end}" if more else "this is the end"
         return f"{text}\n[characters {start} to {end}; {follows}]"
 
-    described = _reading()
-    return FunctionTool(
-        read_result,
+    return tool(
         name="read_result",
         description=(
             "Read a part of a large tool result of this conversation. handle: as given with the beginning; "
             f"start: first character, from 0; length: at most {PAGE} characters."
         ),
-        schema=described.schema,
-        bind=described.bind,
-        context=described.context,
         repeat="safe",
         inline=True,
-        timeout=INLINE_TIMEOUT,
-    )
-
-
-@cache
-def _reading() -> Description:
-    """What ``read_result`` takes: worked out once, since each agent of each process has one of its own."""
-
-    async def read_result(handle: str, context: ToolContext, start: int = 0, length: int = PAGE) -> str:
-        raise NotImplementedError
-
-    return describe(read_result, skip=(ToolContext,))
+    )(read_result)
 
 
 def _check(repeat: str, *, inline: bool, timeout: float | None) -> None:

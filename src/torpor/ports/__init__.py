@@ -1,0 +1,59 @@
+"""What the runtime needs of the outside, as protocols. Each has at least two real implementations.
+
+Times are seconds since the epoch, UTC. All methods raise ``Unavailable`` when the outside is busy or away
+and ``Broken`` when what it holds cannot be read.
+"""
+
+from torpor.ports.outside import (
+    Clock,
+    Live,
+    LiveEvent,
+    Model,
+    Transport,
+)
+from torpor.ports.queues import (
+    Lease,
+    Queue,
+    Ring,
+)
+from torpor.ports.rows import (
+    Asked,
+    Commit,
+    Exported,
+    OutboxRow,
+    Posted,
+    Row,
+    Snapshot,
+    StoredMessage,
+    Version,
+)
+from torpor.ports.stores import (
+    AUTHORIZATIONS,
+    WEBHOOKS,
+    Side,
+    Store,
+)
+
+__all__ = [
+    "AUTHORIZATIONS",
+    "WEBHOOKS",
+    "Asked",
+    "Clock",
+    "Commit",
+    "Exported",
+    "Lease",
+    "Live",
+    "LiveEvent",
+    "Model",
+    "OutboxRow",
+    "Posted",
+    "Queue",
+    "Ring",
+    "Row",
+    "Side",
+    "Snapshot",
+    "Store",
+    "StoredMessage",
+    "Transport",
+    "Version",
+]
