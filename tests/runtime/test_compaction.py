@@ -450,6 +450,23 @@ async def test_e102_a_child_that_never_comes_to_an_end_is_given_up_after_an_hour
     assert len(world.all(Turn)) == turns + 1
 
 
+async def test_a_child_that_cannot_be_read_is_a_failure_at_once() -> None:
+    world = Hours()
+    await world.begin()
+    while not world.facts(Compacting):
+        await world.outside.threads.say("t", [Text(LONG)])
+        await world.slices()
+    [begun] = world.facts(Compacting)
+    await world.slices()
+    rows = world.backends[0]._threads[begun.child]  # type: ignore[attr-defined]
+    rows.row = msgspec.structs.replace(rows.row, head=b"\xc1")
+    world.clock.advance(300)
+    await world.slices(2)
+    [failed] = world.facts(Uncompacted)
+    assert failed.child == begun.child
+    assert "cannot be read" in failed.reason
+
+
 # -------------------------------------------------------- refused for length
 
 
