@@ -1,8 +1,13 @@
 """Set-up of all tests."""
 
 import gc
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.postgres import Cluster
 
 # Python 3.11 can fail to compile a module when the garbage collector runs in the middle of it
 # ("AST constructor recursion depth mismatch"); collecting tests compiles many.
@@ -15,6 +20,7 @@ LONG = (
     "tests/cli/test_answer.py",
     "tests/cli/test_commands.py",
     "tests/conformance/test_",
+    "tests/contract/test_postgres",
     "tests/contract/test_sqlite_",
     "tests/contract/test_stores.py::TestSqlite::test_interleaved",
     "tests/contract/test_stores.py::TestSqliteInline",
@@ -57,3 +63,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Tests run with the garbage collector on."""
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
+    """A PostgreSQL server, shared by all workers of a run."""
+    from tests import postgres
+
+    with postgres.found_or_skipped(tmp_path_factory) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def postgres_url(postgres_cluster: "Cluster") -> Iterator[str]:
+    """A database without rows; its tables may be there already."""
+    with postgres_cluster.database() as url:
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_cluster: "Cluster") -> Iterator[str]:
+    """A database without tables."""
+    with postgres_cluster.empty_database() as url:
+        yield url

@@ -1,0 +1,302 @@
+"""A private PostgreSQL for tests: one cluster for all workers of a run, an empty database for each test.
+
+Run as a program, it is the cluster's keeper: it starts the server, and stops it when nobody is left who uses
+it, however they ended.
+"""
+
+import fcntl
+import itertools
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+USER = "torpor"
+LOCKED, PASSWORD = "locked", "the-secret"
+"""A role that must give a password."""
+
+CONFIGURATION = {
+    "listen_addresses": "127.0.0.1",
+    "max_connections": "200",
+    "shared_buffers": "64MB",
+    "max_wal_size": "2GB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "checkpoint_timeout": "1h",
+    "deadlock_timeout": "200ms",
+    "jit": "off",
+    "log_min_messages": "warning",
+}
+PATIENCE = 60.0
+IDLE = 0.25
+"""Seconds between the keeper's looks whether anybody is left."""
+
+SCHEMA = "torpor_schema"
+"""The table that says which migrations were run."""
+
+_LEAVE_ALONE = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+_TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> '{SCHEMA}'"
+
+
+class Missing(Exception):
+    """There is no PostgreSQL on this machine."""
+
+
+def programs() -> Path:
+    """The folder of the newest server programs."""
+    found = {
+        int(path.parts[-3]): path.parent for path in Path("/usr/lib/postgresql").glob("[0-9]*/bin/postgres")
+    }
+    if found:
+        return found[max(found)]
+    elsewhere = shutil.which("initdb")
+    if elsewhere is None:
+        raise Missing("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    return Path(elsewhere).resolve().parent
+
+
+def required() -> bool:
+    """Nothing may be skipped for want of a program."""
+    return os.environ.get("TORPOR_ALL") == "1"
+
+
+class Cluster:
+    """A running server as tests use it; ``clean`` databases are kept for the next test that asks."""
+
+    def __init__(self, port: int, process: int) -> None:
+        self.port = port
+        self.process = process
+        """The server's process id."""
+        self._free: list[str] = []
+        self._numbers = itertools.count(1)
+
+    def url(self, database: str, user: str = USER) -> str:
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The URL of a database without rows. Its tables may be there already, from a test before."""
+        name = self._free.pop() if self._free else self.create()
+        try:
+            yield self.url(name)
+        finally:
+            if self.wipe(name):
+                self._free.append(name)
+            else:
+                self.drop(name)
+
+    @contextmanager
+    def empty_database(self) -> Iterator[str]:
+        """The URL of a database without tables."""
+        name = self.create()
+        try:
+            yield self.url(name)
+        finally:
+            self.drop(name)
+
+    def create(self) -> str:
+        name = f"test_{os.getpid()}_{next(self._numbers)}"
+        self.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return name
+
+    def drop(self, name: str) -> None:
+        self.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def wipe(self, name: str) -> bool:
+        """Take all rows out and all connections away; False if the database has to go instead."""
+        try:
+            with psycopg.connect(self.url(name), autocommit=True) as connection:
+                connection.execute(_LEAVE_ALONE)
+                tables = connection.execute(_TABLES).fetchall()
+                deletes = [sql.SQL("DELETE FROM {}").format(sql.Identifier(table)) for (table,) in tables]
+                with connection.transaction():
+                    for delete in deletes:
+                        connection.execute(delete)
+        except psycopg.Error:
+            return False
+        return True
+
+    def execute(self, statement: Any, database: str = "postgres") -> None:
+        """Run one statement as the superuser, in a database."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def terminate(self, url: str) -> int:
+        """Close all connections to a database, as the server would; says how many there were."""
+        name = url.rpartition("/")[2].partition("?")[0]
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            found = connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", (name,)
+            ).fetchall()
+        return len(found)
+
+
+@contextmanager
+def cluster(place: Path) -> Iterator[Cluster]:
+    """The cluster of all that name the same folder; ``Missing`` if there is no PostgreSQL.
+
+    It is started by whoever comes first, and stops soon after the last one has left or died.
+    """
+    programs()
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "users").open("w") as users:
+        # Shared for as long as this process lives: the keeper waits until nobody holds it.
+        fcntl.flock(users, fcntl.LOCK_SH)
+        with (place / "start").open("w") as start:
+            fcntl.flock(start, fcntl.LOCK_EX)
+            if not (place / "running").exists():
+                _begin(place)
+        running = json.loads((place / "running").read_text())
+        yield Cluster(running["port"], running["process"])
+
+
+def _begin(place: Path) -> None:
+    """Start a keeper, and wait until its server runs."""
+    log = place / "log"
+    with log.open("ab") as output:
+        keeper = subprocess.Popen(
+            [sys.executable, __file__, str(place)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + PATIENCE
+    while not (place / "running").exists():
+        if keeper.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"PostgreSQL did not start: {log.read_text(errors='replace')[-2000:]}")
+        time.sleep(0.02)
+
+
+def _account() -> pwd.struct_passwd | None:
+    """Whose server it is: it refuses to be root's."""
+    return pwd.getpwnam("postgres") if os.geteuid() == 0 else None
+
+
+def _as(account: pwd.struct_passwd | None) -> list[str]:
+    """The words in front of a program that shall be somebody's, and end with whoever started it."""
+    words = ["setpriv", "--pdeathsig", "QUIT"]
+    if account is not None:
+        words += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+    return words
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _initialised(folder: Path, account: pwd.struct_passwd | None) -> Path:
+    """The folder of a new cluster; whoever is on this machine may connect, but ``locked``."""
+    place = folder / "cluster"
+    tool = [*_as(account), str(programs() / "initdb"), "-D", str(place), "-U", USER, "-A", "trust"]
+    options = ["-E", "UTF8", "--no-locale", "--no-sync"]
+    subprocess.run([*tool, *options], check=True, stdout=subprocess.DEVNULL, cwd=folder)
+    rules = place / "pg_hba.conf"
+    rules.write_text(f"host all {LOCKED} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
+    return place
+
+
+def serve(server: Path, folder: Path, port: int) -> "subprocess.Popen[bytes]":
+    """Run the server of a cluster until it is told to stop, or its parent dies."""
+    options = CONFIGURATION | {"port": str(port), "unix_socket_directories": str(folder)}
+    words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+    program = [*_as(_account()), str(programs() / "postgres"), "-D", str(server)]
+    return subprocess.Popen([*program, *words], cwd=folder)
+
+
+def until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
+    """Wait until a server takes connections."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+        except psycopg.OperationalError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _keep(place: Path) -> None:
+    """Start a server, say so, and stop it once nobody uses it."""
+    account = _account()
+    folder = Path(tempfile.mkdtemp(prefix="torpor-postgres-"))
+    if account is not None:
+        os.chown(folder, account.pw_uid, account.pw_gid)
+    try:
+        server, port = _initialised(folder, account), _free_port()
+        process = serve(server, folder, port)
+        try:
+            found = Cluster(port, process.pid)
+            until_up(found.url("postgres"), process)
+            found.execute(f"CREATE ROLE {LOCKED} LOGIN PASSWORD '{PASSWORD}'")
+            _say(place / "running", {"port": port, "process": process.pid})
+            _wait_for_users(place, lambda: process.poll() is None)
+        finally:
+            process.send_signal(signal.SIGQUIT)
+            process.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _say(file: Path, word: dict[str, int]) -> None:
+    draft = file.with_suffix(".new")
+    draft.write_text(json.dumps(word))
+    draft.rename(file)
+
+
+def _wait_for_users(place: Path, alive: Callable[[], bool]) -> None:
+    """Return once nobody is left; whoever comes then waits, and starts another server."""
+    users = (place / "users").open("w")
+    while alive():
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(IDLE)
+        else:
+            break
+    (place / "running").unlink()
+
+
+def shared_place(factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of a run share."""
+    own = factory.getbasetemp()
+    return (own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own) / "postgres"
+
+
+@contextmanager
+def found_or_skipped(factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The cluster of a run; without PostgreSQL tests are skipped, or fail where nothing may be."""
+    try:
+        programs()
+    except Missing as reason:
+        if required():
+            raise
+        pytest.skip(str(reason))
+    with cluster(shared_place(factory)) as found:
+        yield found
+
+
+if __name__ == "__main__":
+    _keep(Path(sys.argv[1]))
