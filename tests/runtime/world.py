@@ -22,7 +22,7 @@ from torpor.tools.server import ToolServer
 from torpor.wiring import Backend, Parts
 
 DURABLE = {
-    "create", "post", "finish", "commit", "postpone", "claim", "delivered", "release", "note",
+    "create", "post", "finish", "commit", "postpone", "claim", "delivered", "release", "hasten", "note",
     "put_blob", "put", "put_new", "ring", "done", "retry", "next", "extend",
 }  # fmt: skip
 

@@ -66,7 +66,13 @@ class Store(Protocol):
         """Acknowledge effects: they leave the outbox. Unknown ids are ignored."""
 
     async def release(self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "") -> None:
-        """Give claimed effects back, to be taken from ``not_before`` on. Others' claims are left alone."""
+        """Give claimed effects back, to be taken from ``not_before`` on. Others' claims are left alone.
+
+        One that was hastened since it was taken may be taken at once.
+        """
+
+    async def hasten(self, thread: str, ids: Sequence[str]) -> None:
+        """Make effects due now; one that somebody holds, as soon as it is given back. Ignores unknown ids."""
 
     async def read(self, thread: str, after: int = 0, limit: int = 1000) -> list[StoredMessage]:
         """Messages after a position, in order."""
@@ -91,7 +97,7 @@ class Store(Protocol):
         ``ahead``: effects that become due, or whose claim runs out, within so many seconds count too.
         ``agents``: only threads of these; ``skip``: leave out the first ones, those that wait longest. Of a
         thread that rests before its ``not_before`` only urgent signals and effects count; of a closed one,
-        births and reports, whose senders are to be told.
+        births and reports, whose senders are to be told; of one in ``moving`` or ``arriving``, nothing.
         """
 
     async def note(self, record: SliceRecord) -> None:
@@ -119,7 +125,8 @@ class Store(Protocol):
     async def take_in(self, exported: Exported) -> bool:
         """Add a thread with all that was kept of it; False (and nothing written) if the id exists.
 
-        Its version and the ids of its absorbed signals come along, its effects are free to be claimed.
+        Its version and the ids of its absorbed signals come along, its effects are free to be claimed. A copy
+        in the state ``arriving`` whose version is no newer is replaced.
         """
 
     async def now(self) -> float:

@@ -11,6 +11,7 @@ import msgspec
 from torpor.core.codec import decode_record, encode
 from torpor.core.effects import Effect
 from torpor.core.errors import Conflict, Refused
+from torpor.core.moves import ARRIVING, AWAY
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal, is_urgent, kind_of
 from torpor.core.views import views_space
@@ -29,6 +30,8 @@ from torpor.ports import (
 from torpor.stores.memory_side import MemorySide
 
 UNKNOWN = Posted("unknown")
+HASTENED = -1.0
+"""As ``not_before``: due now, also once it is given back by who holds it."""
 
 
 class _Waiting:
@@ -97,6 +100,8 @@ class _Thread:
 
     def stranded_since(self, now: float, ahead: float) -> float | None:
         """Since when something should have woken it; None: nothing should."""
+        if self.row.state in AWAY:
+            return None
         return min(self._overdue(now, ahead), default=None)
 
     def _overdue(self, now: float, ahead: float) -> Iterator[float]:
@@ -239,7 +244,14 @@ class MemoryStore(MemorySide):
         for id in ids:
             waiting = outbox.get(id)
             if waiting is not None and (waiting.claimed_until <= now or waiting.holder == by):
-                waiting.claimed_until, waiting.not_before = 0.0, not_before
+                waiting.claimed_until = 0.0
+                waiting.not_before = not_before if waiting.not_before >= 0 else 0.0
+
+    async def hasten(self, thread: str, ids: Sequence[str]) -> None:
+        outbox = self._thread(thread).outbox
+        for id in ids:
+            if id in outbox:
+                outbox[id].not_before = HASTENED
 
     async def read(self, thread: str, after: int = 0, limit: int = 1000) -> list[StoredMessage]:
         bodies = self._thread(thread).bodies
@@ -303,8 +315,13 @@ class MemoryStore(MemorySide):
 
     async def take_in(self, exported: Exported) -> bool:
         id = exported.row.thread
-        if id in self._threads:
+        copy = self._threads.get(id)
+        if copy is not None and not _is_newer(exported.row, copy.row):
             return False
+        self._blobs = (
+            {key: body for key, body in self._blobs.items() if key[0] != id} if copy else self._blobs
+        )
+        self._spaces.pop(views_space(id), None)
         thread = self._threads[id] = _taken_in(exported)
         for hash, body in exported.blobs.items():
             self._blobs.setdefault((id, hash), body)
@@ -330,6 +347,11 @@ class MemoryStore(MemorySide):
             self._stirring[thread.row.thread] = thread
         else:
             self._stirring.pop(thread.row.thread, None)
+
+
+def _is_newer(row: Row, copy: Row) -> bool:
+    """Whether a thread that is exported again stands for a copy of it that has not lived."""
+    return copy.state == ARRIVING and row.version.counter >= copy.version.counter
 
 
 def _taken_in(exported: Exported) -> _Thread:
@@ -373,6 +395,7 @@ def _claimed(waiting: _Waiting, until: float, holder: str, now: float) -> bool:
         return False
     else:
         waiting.attempt += 1
+        waiting.not_before = max(0.0, waiting.not_before)
     waiting.claimed_until, waiting.holder = until, holder
     return True
 

@@ -133,6 +133,35 @@ class EffectsContract(OpensStores):
             await store.release(thread, ["a"], 0.0, holder="two")
             assert (await store.load(thread)).outbox == ()
 
+    async def test_an_effect_that_is_hastened_is_due_now(self, opening: Opening) -> None:
+        async with opening() as store:
+            thread = await decided(store, "a", "b", claimed_until=START + 10, holder="one")
+            await store.release(thread, ["a", "b"], START + 5, holder="one")
+            await store.hasten(thread, ["a", "unknown"])
+            assert [row.effect.id for row in (await store.load(thread)).outbox] == ["a"]
+            assert [row.thread for row, _ in await store.stranded()] == [thread]
+            (taken,) = await store.claim(thread, ["a", "b"], START + 20, holder="two")
+            assert (taken.effect.id, taken.attempt) == ("a", 2)
+
+    async def test_what_is_hastened_while_it_is_held_is_due_when_given_back(self, opening: Opening) -> None:
+        async with opening() as store:
+            thread = await decided(store, "a", claimed_until=START + 10, holder="one")
+            await store.hasten(thread, ["a"])
+            assert await store.claim(thread, ["a"], START + 10, holder="two") == []
+            await store.claim(thread, ["a"], START + 20, holder="one")  # renewed
+            await store.release(thread, ["a"], START + 5, holder="one")
+            (taken,) = await store.claim(thread, ["a"], START + 20, holder="two")
+            assert taken.attempt == 2
+
+    async def test_who_takes_an_effect_uses_up_its_haste(self, opening: Opening, clock: FakeClock) -> None:
+        async with opening() as store:
+            thread = await decided(store, "a", claimed_until=START + 10, holder="one")
+            await store.hasten(thread, ["a"])
+            clock.advance(10)
+            assert await store.claim(thread, ["a"], START + 20, holder="two")
+            await store.release(thread, ["a"], START + 15, holder="two")
+            assert await store.claim(thread, ["a"], START + 20, holder="two") == []
+
     async def test_nothing_is_forgotten_while_an_effect_may_be_repeated(
         self, opening: Opening, clock: FakeClock
     ) -> None:

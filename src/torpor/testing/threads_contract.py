@@ -81,6 +81,7 @@ class ThreadsContract(OpensStores):
                 store.claim(nobody, ["a"], START + 9),
                 store.delivered(nobody, ["a"]),
                 store.release(nobody, ["a"], 0.0),
+                store.hasten(nobody, ["a"]),
                 store.commit(commit_on(_empty(nobody), "text")),
             ):
                 with pytest.raises(Refused):

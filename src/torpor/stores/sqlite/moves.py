@@ -6,9 +6,9 @@ from torpor.core.codec import decode_record, decode_signal, encode
 from torpor.core.errors import Refused
 from torpor.core.signals import kind_of
 from torpor.core.views import views_space
-from torpor.ports import Exported
+from torpor.ports import Commit, Exported, Row, Version
 from torpor.stores.sqlite import reads
-from torpor.stores.sqlite.rows import columns_of
+from torpor.stores.sqlite.rows import advance_of, columns_of, fixed_of
 from torpor.stores.sqlite.statements import statements
 from torpor.stores.sqlite.writes import number_of, outbox_row
 
@@ -42,14 +42,33 @@ def export(connection: sqlite3.Connection, thread: str) -> Exported:
 
 
 def take_in(connection: sqlite3.Connection, exported: Exported, now: float) -> bool:
-    """Add a thread with all that was kept of it, unless it exists."""
-    added = connection.execute(_THREADS["add"], columns_of(exported.row))
-    if not added.rowcount:
+    """Add a thread with all that was kept of it, unless it exists and is more than an older copy."""
+    number = _added(connection, exported.row)
+    if number is None:
         return False
-    assert added.lastrowid is not None
-    _add_rows(connection, added.lastrowid, exported)
+    _add_rows(connection, number, exported)
     _add_small(connection, exported, now)
     return True
+
+
+def _added(connection: sqlite3.Connection, row: Row) -> int | None:
+    """Add the row alone, in the place of a copy that has not lived; gives its inner number."""
+    added = connection.execute(_THREADS["add"], columns_of(row))
+    if added.rowcount:
+        return added.lastrowid
+    found = connection.execute(_SQL["copy"], (row.thread, row.version.counter)).fetchone()
+    if found is None:
+        return None
+    number: int = found[0]
+    for table in ("messages", "inbox", "absorbed", "outbox", "records"):
+        connection.execute(_SQL[f"drop_{table}"], found)
+    connection.execute(_SQL["drop_blobs"], (row.thread,))
+    connection.execute(_SQL["drop_views"], (views_space(row.thread),))
+    before = Version(row.version.counter - 1)
+    change = Commit(thread=row.thread, base=before, commit_id=row.version.commit_id, row=row)
+    connection.execute(_THREADS["advance"], advance_of(change, number))
+    connection.execute(_THREADS["rewrite"], (*fixed_of(row), number))
+    return number
 
 
 def _add_rows(connection: sqlite3.Connection, number: int, exported: Exported) -> None:

@@ -85,6 +85,9 @@ class SqliteStore(SqliteSide):
         }
         await self.database.write(lambda connection: writes.release(connection, thread, ids, releaser))
 
+    async def hasten(self, thread: str, ids: Sequence[str]) -> None:
+        await self.database.write(lambda connection: writes.hasten(connection, thread, ids))
+
     async def read(self, thread: str, after: int = 0, limit: int = 1000) -> list[StoredMessage]:
         return self.database.read(lambda connection: reads.read(connection, thread, after, limit))
 

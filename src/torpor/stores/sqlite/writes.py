@@ -27,13 +27,8 @@ _ADVANCE, _ADVANCE_KNOWN = _THREADS["advance"], _THREADS["advance_known"]
 _POSTPONE, _ADD_RECORD = _THREADS["postpone"], _THREADS["add_record"]
 _ADD_MESSAGE = _HISTORY["add"]
 _ADD_SIGNAL, _TAKE, _ABSORB, _PRUNE = _INBOX["add"], _INBOX["take"], _INBOX["absorb"], _INBOX["prune"]
-_ADD_EFFECT, _ONE_EFFECT, _CLAIM, _DELIVERED, _RELEASE = (
-    _OUTBOX["add"],
-    _OUTBOX["one"],
-    _OUTBOX["claim"],
-    _OUTBOX["delivered"],
-    _OUTBOX["release"],
-)
+_ADD_EFFECT, _ONE_EFFECT, _DELIVERED = _OUTBOX["add"], _OUTBOX["one"], _OUTBOX["delivered"]
+_CLAIM, _RELEASE, _HASTEN = _OUTBOX["claim"], _OUTBOX["release"], _OUTBOX["hasten"]
 
 UNKNOWN = Posted("unknown")
 
@@ -198,8 +193,8 @@ def claim(
         elif not_before > claimer.now:
             continue
         else:
-            attempt += 1
-        connection.execute(_CLAIM, (attempt, claimer.until, claimer.holder, number, id))
+            attempt, not_before = attempt + 1, max(0.0, not_before)
+        connection.execute(_CLAIM, (attempt, not_before, claimer.until, claimer.holder, number, id))
         held.append(OutboxRow(decode_effect(body), attempt, not_before, claimer.until))
     return held
 
@@ -222,6 +217,12 @@ def release(
     """Give effects back (``not_before``, ``holder``, ``now``), if nobody else has taken them meanwhile."""
     given = {**releaser, "thread": number_of(connection, thread)}
     connection.executemany(_RELEASE, [{**given, "id": id} for id in ids])
+
+
+def hasten(connection: sqlite3.Connection, thread: str, ids: Sequence[str]) -> None:
+    """Make effects due now; one that is held keeps the mark (a time below 0) until it is given back."""
+    number = number_of(connection, thread)
+    connection.executemany(_HASTEN, [(number, id) for id in ids])
 
 
 def note(connection: sqlite3.Connection, record: SliceRecord) -> None:

@@ -13,11 +13,14 @@ SELECT body, attempt, not_before, claimed_until FROM outbox WHERE thread = ? ORD
 SELECT body, attempt, not_before, claimed_until, holder FROM outbox WHERE thread = ? AND id = ?
 
 -- name: claim
-UPDATE outbox SET attempt = ?, claimed_until = ?, holder = ? WHERE thread = ? AND id = ?
+UPDATE outbox SET attempt = ?, not_before = ?, claimed_until = ?, holder = ? WHERE thread = ? AND id = ?
 
 -- name: delivered
 DELETE FROM outbox WHERE thread = ? AND id = ?
 
 -- name: release
-UPDATE outbox SET claimed_until = 0, not_before = :not_before
+UPDATE outbox SET claimed_until = 0, not_before = CASE WHEN not_before < 0 THEN 0 ELSE :not_before END
 WHERE thread = :thread AND id = :id AND (claimed_until <= :now OR holder = :holder)
+
+-- name: hasten
+UPDATE outbox SET not_before = -1 WHERE thread = ? AND id = ?
