@@ -9,7 +9,6 @@ from typing import Unpack
 import msgspec
 
 from torpor.core.codec import decode_record, encode
-from torpor.core.effects import Effect
 from torpor.core.errors import Conflict, Refused
 from torpor.core.moves import ARRIVING, AWAY
 from torpor.core.record import SliceRecord
@@ -27,32 +26,10 @@ from torpor.ports import (
     StoredMessage,
     Version,
 )
+from torpor.stores.memory_outbox import Waiting
 from torpor.stores.memory_side import MemorySide
 
 UNKNOWN = Posted("unknown")
-HASTENED = -1.0
-"""As ``not_before``: due now, also once it is given back by who holds it."""
-
-
-class _Waiting:
-    """An effect in the outbox."""
-
-    __slots__ = ("attempt", "claimed_until", "created", "effect", "holder", "not_before")
-
-    def __init__(self, effect: Effect, claimed_until: float, holder: str, created: float) -> None:
-        self.effect = effect
-        self.attempt = 1 if claimed_until > 0 else 0
-        self.not_before = 0.0
-        self.claimed_until = claimed_until
-        self.holder = holder
-        self.created = created
-
-    @property
-    def due(self) -> float:
-        return max(self.not_before, self.claimed_until)
-
-    def row(self) -> OutboxRow:
-        return OutboxRow(self.effect, self.attempt, self.not_before, self.claimed_until)
 
 
 class _Thread:
@@ -64,7 +41,7 @@ class _Thread:
         self.row = row
         self.bodies: list[bytes] = []
         self.inbox: dict[str, tuple[AnySignal, float]] = {}
-        self.outbox: dict[str, _Waiting] = {}
+        self.outbox: dict[str, Waiting] = {}
         self.records: list[bytes] = []
         self.seen: dict[str, float] = {}
         self.dropped: dict[str, str] | None = None
@@ -212,7 +189,7 @@ class MemoryStore(MemorySide):
         holder = commit.holder or self._holder
         for effect in commit.effects:
             if effect.id not in thread.outbox:
-                thread.outbox[effect.id] = _Waiting(effect, commit.claimed_until, holder, now)
+                thread.outbox[effect.id] = Waiting(effect, commit.claimed_until, holder, now)
 
     async def postpone(
         self, thread: str, base: Version, attempt: int, not_before: float, *, state: str = ""
@@ -229,7 +206,7 @@ class MemoryStore(MemorySide):
         held = []
         for id in ids:
             waiting = outbox.get(id)
-            if waiting is not None and _claimed(waiting, until, by, now):
+            if waiting is not None and waiting.take(until, by, now):
                 held.append(waiting.row())
         return held
 
@@ -243,15 +220,14 @@ class MemoryStore(MemorySide):
         outbox, now, by = self._thread(thread).outbox, self._now(), holder or self._holder
         for id in ids:
             waiting = outbox.get(id)
-            if waiting is not None and (waiting.claimed_until <= now or waiting.holder == by):
-                waiting.claimed_until = 0.0
-                waiting.not_before = not_before if waiting.not_before >= 0 else 0.0
+            if waiting is not None:
+                waiting.give_back(not_before, by, now)
 
     async def hasten(self, thread: str, ids: Sequence[str]) -> None:
         outbox = self._thread(thread).outbox
         for id in ids:
             if id in outbox:
-                outbox[id].not_before = HASTENED
+                outbox[id].hasten()
 
     async def read(self, thread: str, after: int = 0, limit: int = 1000) -> list[StoredMessage]:
         bodies = self._thread(thread).bodies
@@ -361,7 +337,7 @@ def _taken_in(exported: Exported) -> _Thread:
     thread.seen = {id: at for id, at, _ in exported.absorbed}
     thread.dropped = {id: outcome for id, _, outcome in exported.absorbed if outcome != "absorbed"} or None
     for row, created in exported.outbox:
-        waiting = thread.outbox[row.effect.id] = _Waiting(row.effect, 0.0, "", created)
+        waiting = thread.outbox[row.effect.id] = Waiting(row.effect, 0.0, "", created)
         waiting.attempt, waiting.not_before = row.attempt, row.not_before
     thread.records = [encode(record) for record in exported.records]
     return thread
@@ -384,20 +360,6 @@ def _check_positions(commit: Commit, length: int) -> None:
         if message.position != length + 1:
             raise Refused(f"Messages of thread {commit.thread} must follow {length}, not begin elsewhere.")
         length += 1
-
-
-def _claimed(waiting: _Waiting, until: float, holder: str, now: float) -> bool:
-    """Take or renew it, if it is free or the holder's own."""
-    if waiting.claimed_until > now:
-        if waiting.holder != holder:
-            return False
-    elif waiting.not_before > now:
-        return False
-    else:
-        waiting.attempt += 1
-        waiting.not_before = max(0.0, waiting.not_before)
-    waiting.claimed_until, waiting.holder = until, holder
-    return True
 
 
 def _pruned(thread: _Thread, before: float) -> int:
