@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from torpor.runtime.threads import Receipt
     from torpor.tools.catalog import RapServer
     from torpor.tools.functions import ToolContext, tool
+    from torpor.tools.mcp.clients import mcp_servers
+    from torpor.tools.mcp.servers import McpServer, OAuth
 
 __version__ = "0.1.0"
 
@@ -24,6 +26,8 @@ _HOMES = {
     "Event": "torpor.public",
     "Events": "torpor.core.definition",
     "Limits": "torpor.core.definition",
+    "McpServer": "torpor.tools.mcp.servers",
+    "OAuth": "torpor.tools.mcp.servers",
     "Question": "torpor.runtime.questions",
     "RapServer": "torpor.tools.catalog",
     "Receipt": "torpor.runtime.threads",
@@ -35,6 +39,7 @@ _HOMES = {
     "ToolContext": "torpor.tools.functions",
     "TorporError": "torpor.core.errors",
     "Unavailable": "torpor.core.errors",
+    "mcp_servers": "torpor.tools.mcp.clients",
     "tool": "torpor.tools.functions",
 }
 
@@ -46,6 +51,8 @@ __all__ = [
     "Event",
     "Events",
     "Limits",
+    "McpServer",
+    "OAuth",
     "Question",
     "RapServer",
     "Receipt",
@@ -57,6 +64,7 @@ __all__ = [
     "ToolContext",
     "TorporError",
     "Unavailable",
+    "mcp_servers",
     "tool",
 ]
 

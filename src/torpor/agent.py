@@ -15,6 +15,7 @@ from torpor.models.names import check
 from torpor.models.windows import check_window
 from torpor.tools.catalog import RESERVED, RapServer
 from torpor.tools.functions import FunctionTool, tool
+from torpor.tools.mcp.servers import McpServer
 
 if TYPE_CHECKING:
     from torpor.ports import Model
@@ -31,8 +32,9 @@ class Agent:
     """An agent definition. It holds no state: threads are looked up by its name at each wake.
 
     ``model`` is ``provider:name`` or an object with the ``Model`` port. ``tools`` mixes functions (decorated
-    with ``@tool`` or plain) and ``RapServer(url)``. ``tier``: ``realtime``, ``async`` or ``batch``. ``wake``:
-    with several calls in one turn, ask the model again when ``all`` are settled, or at ``each`` result.
+    with ``@tool`` or plain), ``RapServer(url)`` and ``McpServer(...)``. ``tier``: ``realtime``, ``async`` or
+    ``batch``. ``wake``: with several calls in one turn, ask the model again when ``all`` are settled, or at
+    ``each`` result.
     ``events``: how events become child threads, and which are accepted. ``orphans``: what becomes of the
     children of a child that closes: ``close`` them too, or ``adopt`` by its own parent.
     ``approvals``: which calls wait for a person's approval: of ``destructive`` tools, ``never`` any,
@@ -47,7 +49,7 @@ class Agent:
         *,
         model: "str | Model",
         instructions: str = "",
-        tools: "Sequence[Callable[..., Any] | FunctionTool | RapServer]" = (),
+        tools: "Sequence[Callable[..., Any] | FunctionTool | RapServer | McpServer]" = (),
         tier: str = "realtime",
         limits: Limits = Limits(),
         wake: str = "all",
@@ -171,10 +173,11 @@ def _approvals(given: object) -> Approvals:
     return approvals
 
 
-def _tools(given: object) -> "tuple[FunctionTool | RapServer, ...]":
-    if isinstance(given, str | bytes | Mapping | FunctionTool | RapServer) or not isinstance(given, Sequence):
+def _tools(given: object) -> "tuple[FunctionTool | RapServer | McpServer, ...]":
+    lone = isinstance(given, str | bytes | Mapping | FunctionTool | RapServer | McpServer)
+    if lone or not isinstance(given, Sequence):
         raise Refused(f"tools must be a list of functions and tool servers, not {_shown(given)}.")
-    tools = tuple(one if isinstance(one, RapServer) else _function(one) for one in given)
+    tools = tuple(one if isinstance(one, RapServer | McpServer) else _function(one) for one in given)
     names = [one.name for one in tools if isinstance(one, FunctionTool)]
     for name in names:
         if name in RESERVED:
@@ -183,6 +186,8 @@ def _tools(given: object) -> "tuple[FunctionTool | RapServer, ...]":
         raise Refused(f"Two of its functions are named {name!r}; give one of them @tool(name=...).")
     for url in _doubles([one.url for one in tools if isinstance(one, RapServer)]):
         raise Refused(f"The tool server {url} is named twice.")
+    for name in _doubles([one.name for one in tools if isinstance(one, McpServer)]):
+        raise Refused(f"Two of its MCP servers are named {name!r}; give one of them another name.")
     return tools
 
 
@@ -190,7 +195,8 @@ def _function(given: object) -> FunctionTool:
     if isinstance(given, FunctionTool):
         return given
     if not callable(given) or isinstance(given, type):
-        raise Refused(f"{_shown(given)} is no tool: give a function, or a server such as RapServer(url).")
+        servers = "RapServer(url) or McpServer(command=[...])"
+        raise Refused(f"{_shown(given)} is no tool: give a function, or a server such as {servers}.")
     try:
         return tool(given)
     except TypeError as error:
