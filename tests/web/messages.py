@@ -3,6 +3,7 @@
 from torpor.core.messages import (
     Adopted,
     Answered,
+    Arrived,
     Born,
     By,
     Call,
@@ -19,6 +20,7 @@ from torpor.core.messages import (
     Late,
     Link,
     Message,
+    Moved,
     Noted,
     OpenWait,
     Parked,
@@ -104,5 +106,7 @@ SAMPLES: tuple[Message, ...] = (
     Noted(AT + 83, Compacting("t4", 17)),
     Summary(AT + 84, 17, "They added.", "Title: Sums", (Call("c1-1", "watch"),), 900, "t4/compacted", KIN),
     Noted(AT + 85, Uncompacted("t5", "It came to its end without a word.")),
+    Noted(AT + 85, Arrived("sqlite:///old.db", {"http://tools": "http://new"})),
+    Noted(AT + 85, Moved("sqlite:///new.db")),
     Turn(AT + 86_500, 17, 1, (Text("It is 3."),), end=True, cut=True),
 )  # fmt: skip

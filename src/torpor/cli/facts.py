@@ -8,6 +8,7 @@ from torpor.core.messages import (
     Addressed,
     Adopted,
     Answered,
+    Arrived,
     Born,
     By,
     Closed,
@@ -18,6 +19,7 @@ from torpor.core.messages import (
     Forked,
     Informed,
     Late,
+    Moved,
     Note,
     Parked,
     Queued,
@@ -76,6 +78,10 @@ def fact(note: Note, thread: str, names: Names) -> str:
             return f"set aside: {note.reason.rstrip('.')}. {cure}"
         case Resumed():
             return f"goes on ({note.why})"
+        case Moved():
+            return f"goes on in {note.to}, and ended here"
+        case Arrived():
+            return f"came from {note.origin}"
         case Stopped() | Closed():
             ended = "stopped" if isinstance(note, Stopped) else "closed for good"
             return f"{ended}{f': {note.why}' if note.why else ''}"

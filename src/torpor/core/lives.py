@@ -4,11 +4,12 @@ from typing import TypeVar
 
 import msgspec
 
-from torpor.core.head import Child, Compaction, Gathered, Head, OpenCall
+from torpor.core.head import Child, Compaction, Gathered, Head, OpenCall, Subscription
 from torpor.core.notes import (
     Addressed,
     Adopted,
     Answered,
+    Arrived,
     Born,
     Compacting,
     Equipped,
@@ -23,7 +24,7 @@ from torpor.core.notes import (
 )
 from torpor.core.parts import OpenWait
 
-T = TypeVar("T")
+S = TypeVar("S", OpenCall, Subscription, OpenWait)
 
 _change = msgspec.structs.replace
 
@@ -52,6 +53,8 @@ def lived(head: Head, at: float, note: Note) -> Head:
             return _change(head, heirs={**head.heirs, note.heir: note.at})
         case Titled():
             return _change(head, title=note.title)
+        case Arrived():
+            return _arrived(head, note.servers) if note.servers else head
         case _:
             return _compacted(head, at, note)
 
@@ -136,6 +139,22 @@ def _given(gathered: dict[str, Gathered], note: Spawned) -> dict[str, Gathered]:
     left = tuple(position for position in held.positions if position not in note.events)
     others = {call: events for call, events in gathered.items() if call != note.source}
     return {**others, note.source: _change(held, positions=left)} if left else others
+
+
+def _arrived(head: Head, servers: dict[str, str]) -> Head:
+    """Tool servers have other URLs from here on."""
+    return _change(
+        head,
+        toolsets={url: hash for url, hash in head.toolsets.items() if url not in servers},
+        pending=_served(head.pending, servers),
+        detached=_served(head.detached, servers),
+        subscriptions=_served(head.subscriptions, servers),
+        waits=_served(head.waits, servers),
+    )
+
+
+def _served(held: dict[str, S], servers: dict[str, str]) -> dict[str, S]:
+    return {id: _change(one, server=servers.get(one.server, one.server)) for id, one in held.items()}
 
 
 def in_state(children: dict[str, Child], id: str, state: str) -> dict[str, Child]:

@@ -191,6 +191,21 @@ class Uncompacted(Stored, frozen=True, tag="uncompacted", tag_field="n"):
     reason: str
 
 
+class Moved(Stored, frozen=True, tag="moved", tag_field="n"):
+    """It goes on in another store; here it ended."""
+
+    to: str
+
+
+class Arrived(Stored, frozen=True, tag="arrived", tag_field="n"):
+    """It came from another store, with all that was open."""
+
+    origin: str
+    servers: dict[str, str] = {}
+    """Tool servers by the base URL that they had there, each with its URL from here on: their manifests are
+    asked for anew."""
+
+
 Note = (
     Born
     | Equipped
@@ -214,4 +229,6 @@ Note = (
     | Folded
     | Compacting
     | Uncompacted
+    | Moved
+    | Arrived
 )

@@ -16,6 +16,7 @@ from torpor.core.messages import (
     Happened,
     Late,
     Message,
+    Moved,
     Noted,
     Parked,
     Queued,
@@ -194,13 +195,13 @@ def _noted(head: Head, message: Noted) -> Head:
                 gathered=dropped(head.gathered, note.call),
                 pending=noticed(head.pending, note.call),
             )
-        case Parked() | Resumed() | Stopped() | Closed():
+        case Parked() | Resumed() | Stopped() | Closed() | Moved():
             return _changed(head, message.at, note)
         case _:
             return lived(head, message.at, note)
 
 
-def _changed(head: Head, at: float, note: Parked | Resumed | Stopped | Closed) -> Head:
+def _changed(head: Head, at: float, note: Parked | Resumed | Stopped | Closed | Moved) -> Head:
     change = msgspec.structs.replace
     match note:
         case Parked():
@@ -213,6 +214,8 @@ def _changed(head: Head, at: float, note: Parked | Resumed | Stopped | Closed) -
             ended = change(head.exchange, open=False)
             below = {id: change(child, state="stopped") for id, child in head.children.items()}
             return change(head, state="stopped", reason=note.why, exchange=ended, children=below)
+        case Moved():
+            return change(_closed(head), pending={}, reason=f"It was moved to {note.to}.")
         case _:
             return _closed(head)
 

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from torpor.core.errors import Refused
+from torpor.core.moves import ARRIVING, MOVING
 from torpor.core.views import views_space
-from torpor.ports import Exported
+from torpor.ports import Exported, Version
 from torpor.testing.opening import FullStore, Opening, OpensStores
 from torpor.testing.samples import commit_on, fresh, ids, invoke, said, slice_record, texts, thread_row, timer
 
@@ -66,6 +67,32 @@ class MovesContract(OpensStores):
             changed = msgspec.structs.replace(given, blobs={"other": b"x"}, views={"list": b"{}"}, inbox=())
             assert not await store.take_in(changed)
             assert await store.export(given.row.thread) == given
+
+    async def test_a_copy_that_has_not_lived_is_replaced_whole(self, opening: Opening) -> None:
+        async with opening() as store:
+            copy = _renamed(await _lived(store))
+            arriving = msgspec.structs.replace(copy, row=msgspec.structs.replace(copy.row, state=ARRIVING))
+            assert await store.take_in(arriving)
+            older = msgspec.structs.replace(copy.row, version=Version(1, "first"), state=ARRIVING)
+            assert not await store.take_in(msgspec.structs.replace(copy, row=older))
+            assert await store.export(copy.row.thread) == arriving
+            row = msgspec.structs.replace(copy.row, version=Version(7, "seventh"), title="new", owner="other")
+            newer = Exported(row=row, messages=copy.messages[:1], blobs={"other": b"x"}, views={})
+            assert await store.take_in(newer)
+            assert await store.export(row.thread) == newer
+            assert not await store.take_in(newer)
+            snapshot = await store.load(row.thread)
+            assert (await store.commit(commit_on(snapshot, "b"))).counter == 8
+
+    async def test_what_is_under_way_between_stores_is_not_swept(self, opening: Opening) -> None:
+        async with opening() as store:
+            copy = _renamed(await _lived(store))
+            for state in (MOVING, ARRIVING):
+                thread = fresh()
+                row = msgspec.structs.replace(copy.row, thread=thread, state=state, owes=True)
+                inbox = tuple((msgspec.structs.replace(one, thread=thread), at) for one, at in copy.inbox)
+                await store.take_in(msgspec.structs.replace(copy, row=row, inbox=inbox))
+                assert thread not in [row.thread for row, _ in await store.stranded(ahead=1_000)]
 
     async def test_what_does_not_exist_is_not_exported(self, opening: Opening) -> None:
         async with opening() as store:
