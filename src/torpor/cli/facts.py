@@ -78,13 +78,8 @@ def fact(note: Note, thread: str, names: Names) -> str:
             return f"set aside: {note.reason.rstrip('.')}. {cure}"
         case Resumed():
             return f"goes on ({note.why})"
-        case Moved():
-            return f"goes on in {note.to}, and ended here"
-        case Arrived():
-            return f"came from {note.origin}"
-        case Stopped() | Closed():
-            ended = "stopped" if isinstance(note, Stopped) else "closed for good"
-            return f"{ended}{f': {note.why}' if note.why else ''}"
+        case Stopped() | Closed() | Moved() | Arrived():
+            return _of_place(note)
         case Queued():
             return f"{source(note.by)} queued, for the end of the exchange: {one_line(text_of(note.parts))}"
         case Equipped() if not note.manifest:
@@ -93,6 +88,17 @@ def fact(note: Note, thread: str, names: Names) -> str:
             return f"uses the tools of {note.server}"
         case Detached() | Unsubscribed() | Late() | Sent():
             return _of_calls(note, names)
+
+
+def _of_place(note: Stopped | Closed | Moved | Arrived) -> str:
+    match note:
+        case Moved():
+            return f"goes on in {note.to}, and ended here"
+        case Arrived():
+            return f"came from {note.origin}"
+        case _:
+            ended = "stopped" if isinstance(note, Stopped) else "closed for good"
+            return f"{ended}{f': {note.why}' if note.why else ''}"
 
 
 def _of_calls(note: Detached | Unsubscribed | Late | Sent, names: Names) -> str:

@@ -76,7 +76,8 @@ class MovesContract(OpensStores):
             older = msgspec.structs.replace(copy.row, version=Version(1, "first"), state=ARRIVING)
             assert not await store.take_in(msgspec.structs.replace(copy, row=older))
             assert await store.export(copy.row.thread) == arriving
-            row = msgspec.structs.replace(copy.row, version=Version(7, "seventh"), title="new", owner="other")
+            changes = {"version": Version(7, "seventh"), "title": "new", "owner": "other", "length": 1}
+            row = msgspec.structs.replace(copy.row, **changes)
             newer = Exported(row=row, messages=copy.messages[:1], blobs={"other": b"x"}, views={})
             assert await store.take_in(newer)
             assert await store.export(row.thread) == newer
