@@ -10,7 +10,8 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,9 +28,59 @@ LARGEST_FILE = 64 * 1024
 _DEEP_KEY = re.compile(r"(?:[\w-]{1,64}[ \t]{0,8}\.[ \t]{0,8}){32}")
 """A dotted key that costs its reader the square of its length in time and memory."""
 
+_MCP_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
 LARGEST_PORT = 65_535
 LEVELS = ("debug", "info", "warning", "error")
 LATER = ("postgresql", "postgres")
+
+
+class McpTable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An MCP server as a table ``[mcp.NAME]`` gives it: the fields of ``McpServer``, as far as they are set.
+
+    ``${VAR}`` and ``${VAR:-default}`` in its texts stand for variables of the environment.
+    """
+
+    command: str | tuple[str, ...] | None = None
+    """A program, or program and arguments."""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+    allow_http: bool = False
+    private_hosts: tuple[str, ...] = ()
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    prefix: str = ""
+    wrapped: bool = False
+    repeat: dict[str, str] = {}
+    needs_approval: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    sampling: bool | None = None
+    elicitation: bool | None = None
+    per_thread: bool | None = None
+    start_timeout: float | None = None
+    idle_timeout: float | None = None
+    call_timeout: float | None = None
+    result_limit: int | None = None
+    oauth: dict[str, str] | None = None
+    resources: bool = False
+    prompts: bool = False
+
+    def __repr__(self) -> str:
+        return "McpTable(...)"  # headers and variables may be secrets
+
+    def filled(self, environ: Mapping[str, str]) -> dict[str, Any]:
+        """What is set, as arguments of ``McpServer``, variables replaced. ``Refused`` if one is missing."""
+        given: dict[str, Any] = _filled(msgspec.to_builtins(self), environ)
+        command, args = given.get("command"), given.pop("args", ())
+        if isinstance(command, str):
+            given["command"] = [command, *args]
+        elif args:
+            raise Refused("args needs a command that is a text; a list holds the arguments itself.")
+        return given
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,6 +106,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Bytes of one request's body that the API takes."""
     log_level: str = "info"
     """``debug``, ``info``, ``warning`` or ``error``."""
+    mcp_servers: str = ""
+    """A file with MCP servers in the ``mcpServers`` JSON of other clients, for agents to name."""
+    mcp: dict[str, McpTable] = {}
+    """MCP servers by name, one table ``[mcp.NAME]`` each; these win over the file."""
 
     def __post_init__(self) -> None:
         check_store(self.store)
@@ -78,6 +133,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 FIELDS = Settings.__struct_fields__
+IN_ENVIRONMENT = tuple(field for field in FIELDS if field != "mcp")
 KINDS: dict[str, Any] = get_type_hints(Settings)
 WANTED = {
     str: "text",
@@ -85,6 +141,16 @@ WANTED = {
     float: "a number",
     tuple[str, ...]: 'a list of texts, such as ["package.module:name"]',
 }
+MCP_KINDS: dict[str, Any] = get_type_hints(McpTable)
+MCP_WANTED = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    tuple: "a list of texts",
+    dict: "a table of texts",
+}
+OAUTH_FIELDS = ("client_id", "client_secret", "scope")
 
 
 def load(
@@ -165,10 +231,10 @@ def _read(file: Path) -> str:
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     given = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
-    known = [PREFIX + field.upper() for field in FIELDS]
+    known = [PREFIX + field.upper() for field in IN_ENVIRONMENT]
     _check_known(given, [*known, CONFIG], "There is no setting")
     values: dict[str, Any] = {
-        field: given[name] for field, name in zip(FIELDS, known, strict=True) if name in given
+        field: given[name] for field, name in zip(IN_ENVIRONMENT, known, strict=True) if name in given
     }
     if "agents" in values:
         values["agents"] = [ref.strip() for ref in values["agents"].split(",") if ref.strip()]
@@ -180,12 +246,63 @@ def _typed(values: Mapping[str, Any], place: str) -> dict[str, Any]:
     found = {}
     for field, value in values.items():
         kind = KINDS[field]
+        if field == "mcp":
+            found[field] = _mcp_tables(value, place)
+            continue
         try:
             found[field] = msgspec.convert(value, kind, strict=False)
         except msgspec.ValidationError:
             name = place + (field.upper() if place == PREFIX else field)
             raise Refused(f"{name} must be {WANTED[kind]}, not {_shown(value)}.") from None
     return found
+
+
+def _mcp_tables(given: object, place: str) -> dict[str, McpTable]:
+    if not isinstance(given, Mapping) or not all(isinstance(table, Mapping) for table in given.values()):
+        raise Refused(f"{place}mcp must hold a table for each server, such as [mcp.github].")
+    return {name: _mcp_table(name, table, f"{place}[mcp.{name}]") for name, table in given.items()}
+
+
+def _mcp_table(name: str, given: Mapping[str, Any], place: str) -> McpTable:
+    if not _MCP_NAME.fullmatch(name):
+        raise Refused(f"{place}: the name of an MCP server is 1 to 64 letters, digits, '_' and '-'.")
+    _check_known(given, McpTable.__struct_fields__, f"{place}: there is no setting")
+    oauth = given.get("oauth")
+    if isinstance(oauth, Mapping):
+        _check_known(oauth, OAUTH_FIELDS, f"{place}: oauth has no setting")
+    fields = {}
+    for field, value in given.items():
+        try:
+            fields[field] = msgspec.convert(value, MCP_KINDS[field])
+        except msgspec.ValidationError:
+            raise Refused(f"{place}: {field} must be {_wanted(MCP_KINDS[field])}.") from None
+    if not given.get("command") and not given.get("url"):
+        raise Refused(f"{place}: it needs a command to start, or the url of a server that runs.")
+    return McpTable(**fields)
+
+
+def _wanted(kind: Any) -> str:
+    """In words what a field takes; a value is never shown, since it may be a secret."""
+    kinds = (
+        [one for one in get_args(kind) if one is not type(None)] if isinstance(kind, UnionType) else [kind]
+    )
+    return " or ".join(MCP_WANTED[get_origin(one) or one] for one in kinds)
+
+
+def _filled(value: Any, environ: Mapping[str, str]) -> Any:
+    """A value with the variables in all its texts replaced."""
+    if isinstance(value, dict):
+        return {key: _filled(one, environ) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_filled(one, environ) for one in value]
+    return _VARIABLE.sub(lambda found: _variable(found, environ), value) if isinstance(value, str) else value
+
+
+def _variable(found: re.Match[str], environ: Mapping[str, str]) -> str:
+    value = environ.get(found[1]) or found[2]
+    if value is None:
+        raise Refused(f"the environment variable {found[1]} is not set.")
+    return value
 
 
 def _shown(value: object) -> str:

@@ -1,12 +1,14 @@
 """Settings: where they come from, which wins, and what is said about wrong ones."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from torpor import Refused
-from torpor.settings import Settings, check_store, load, parse_listen, store_path
+from torpor.settings import McpTable, Settings, check_store, load, parse_listen, store_path
+from torpor.tools.mcp.servers import McpServer
 
 
 def test_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,3 +121,89 @@ def test_settings_do_not_change() -> None:
     settings: Any = Settings()
     with pytest.raises(AttributeError):
         settings.workers = 2
+
+
+SERVERS = """
+mcp_servers = "other.json"
+
+[mcp.files]
+command = ["npx", "-y", "some-server", "${HERE}"]
+deny = ["write_file"]
+idle_timeout = 30
+
+[mcp.github]
+url = "https://api.example/mcp"
+headers = { Authorization = "Bearer ${TOKEN}" }
+elicitation = false
+
+[mcp.search]
+command = "uvx"
+args = ["search-server", "--level=${LEVEL:-low}"]
+env = { KEY = "${TOKEN}" }
+"""
+
+
+def test_mcp_servers_are_tables_whose_variables_are_replaced_when_they_are_used(tmp_path: Path) -> None:
+    file = tmp_path / "torpor.toml"
+    file.write_text(SERVERS)
+    found = load(file, environ={})
+    assert (found.mcp_servers, list(found.mcp)) == ("other.json", ["files", "github", "search"])
+    assert "TOKEN" not in repr(found)
+    environ = {"HERE": "/srv", "TOKEN": "s3cret", "LEVEL": ""}
+    filled = {name: table.filled(environ) for name, table in found.mcp.items()}
+    assert filled == {
+        "files": {
+            "command": ["npx", "-y", "some-server", "/srv"],
+            "deny": ["write_file"],
+            "idle_timeout": 30.0,
+        },
+        "github": {
+            "url": "https://api.example/mcp",
+            "headers": {"Authorization": "Bearer s3cret"},
+            "elicitation": False,
+        },
+        "search": {"command": ["uvx", "search-server", "--level=low"], "env": {"KEY": "s3cret"}},
+    }
+    with pytest.raises(Refused, match="the environment variable TOKEN is not set"):
+        found.mcp["github"].filled({})
+
+
+def test_a_table_has_the_fields_of_a_server() -> None:
+    ours = {field.name for field in dataclasses.fields(McpServer)} - {"name"}
+    assert set(McpTable.__struct_fields__) - {"args"} == ours
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("mcp = 1", "mcp must hold a table for each server"),
+        ("mcp.files = 1", "mcp must hold a table for each server"),
+        ("[mcp.'a b']", "[mcp.a b]: the name of an MCP server is 1 to 64 letters"),
+        ("[mcp.a]", "[mcp.a]: it needs a command to start, or the url"),
+        ("[mcp.a]\ncomand = 'x'", "[mcp.a]: there is no setting 'comand'. Did you mean command?"),
+        ("[mcp.a]\ncommand = 1", "[mcp.a]: command must be text or a list of texts."),
+        ("[mcp.a]\nenv = { A = 1 }", "env must be a table of texts."),
+        ("[mcp.a]\nidle_timeout = 'soon'", "idle_timeout must be a number."),
+        ("[mcp.a]\nwrapped = 1", "wrapped must be true or false."),
+        ("[mcp.a]\nresult_limit = 1.5", "result_limit must be a whole number."),
+        ("[mcp.a]\noauth = { id = 'x' }", "oauth has no setting 'id'"),
+        ("[mcp.a]\noauth = 'x'", "oauth must be a table of texts."),
+    ],
+)
+def test_what_is_wrong_with_a_server_is_said(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "torpor.toml"
+    file.write_text(text)
+    with pytest.raises(Refused) as refused:
+        load(file, environ={})
+    assert says in str(refused.value)
+
+
+def test_arguments_stand_in_one_place() -> None:
+    with pytest.raises(Refused, match="args needs a command that is a text"):
+        McpTable(command=("a", "b"), args=("c",)).filled({})
+
+
+def test_there_is_no_variable_for_the_tables() -> None:
+    with pytest.raises(Refused, match="TORPOR_MCP"):
+        load(environ={"TORPOR_MCP": "x"})
+    assert load(environ={"TORPOR_MCP_SERVERS": "x.json"}).mcp_servers == "x.json"

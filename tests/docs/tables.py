@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.docs.pages import ROOT, page
 from torpor.core.definition import Limits
-from torpor.settings import CONFIG, PREFIX, Settings
+from torpor.settings import CONFIG, IN_ENVIRONMENT, PREFIX, Settings
 from torpor.tools.catalog import RapServer
 from torpor.web.routes import ROUTES
 
@@ -24,7 +24,8 @@ def settings() -> Iterator[tuple[str, ...]]:
     yield "key", "environment", "default", "meaning"
     told = _told(Settings)
     for name in Settings.__struct_fields__:
-        yield f"`{name}`", f"`{PREFIX}{name.upper()}`", _shown(getattr(Settings(), name)), told[name]
+        variable = f"`{PREFIX}{name.upper()}`" if name in IN_ENVIRONMENT else ""
+        yield f"`{name}`", variable, _shown(getattr(Settings(), name)), told[name]
     yield "", f"`{CONFIG}`", "`torpor.toml`", "The file that the keys are read from."
 
 
