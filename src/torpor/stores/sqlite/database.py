@@ -12,7 +12,6 @@ from torpor.core.errors import Refused
 from torpor.ports import Clock
 from torpor.stores.sqlite.faults import busy, fault
 from torpor.stores.sqlite.schema import migrate
-from torpor.stores.sqlite.statements import statements
 from torpor.stores.sqlite.writer import (
     PATIENCE,
     GroupWriter,
@@ -23,6 +22,7 @@ from torpor.stores.sqlite.writer import (
     enter,
     run_apart,
 )
+from torpor.stores.statements import statements
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from torpor.core.views import views_space
 from torpor.ports import Commit, Exported, Row, Version
 from torpor.stores.sqlite import reads
 from torpor.stores.sqlite.rows import advance_of, columns_of, fixed_of
-from torpor.stores.sqlite.statements import statements
 from torpor.stores.sqlite.writes import number_of, outbox_row
+from torpor.stores.statements import statements
 
 _SQL = statements(__package__, "sql/moves.sql")
 _THREADS = statements(__package__, "sql/threads.sql")

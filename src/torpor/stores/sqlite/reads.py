@@ -10,8 +10,8 @@ from torpor.core.signals import AnySignal
 from torpor.ports import OutboxRow, Row, Snapshot, StoredMessage, Version
 from torpor.stores.sqlite.kept import Known
 from torpor.stores.sqlite.rows import NUMBER, row_of
-from torpor.stores.sqlite.statements import statements
 from torpor.stores.sqlite.writes import number_of, outbox_row
+from torpor.stores.statements import statements
 
 _THREADS = statements(__package__, "sql/threads.sql")
 _HISTORY = statements(__package__, "sql/history.sql")

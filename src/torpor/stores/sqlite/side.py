@@ -4,7 +4,7 @@ import sqlite3
 
 from torpor.stores.sqlite import reads
 from torpor.stores.sqlite.database import Database
-from torpor.stores.sqlite.statements import statements
+from torpor.stores.statements import statements
 
 _SQL = statements(__package__, "sql/side.sql")
 

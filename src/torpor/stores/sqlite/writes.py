@@ -14,7 +14,7 @@ from torpor.core.signals import AnySignal, kind_of
 from torpor.ports import Commit, OutboxRow, Posted, Row, Version
 from torpor.stores.sqlite.kept import Known
 from torpor.stores.sqlite.rows import advance_of, columns_of, fixed_of
-from torpor.stores.sqlite.statements import statements
+from torpor.stores.statements import statements
 
 _THREADS = statements(__package__, "sql/threads.sql")
 _HISTORY = statements(__package__, "sql/history.sql")
