@@ -162,6 +162,11 @@ class McpServer:
         return self.allow is None or any(_is_one_of(name, self.allow) for name in names)
 
 
+def is_bridged(address: str) -> bool:
+    """Whether an address is an MCP server's."""
+    return address.startswith(SCHEME)
+
+
 def fit_name(text: str) -> str:
     """A name with only the characters that names of tools may have."""
     return _UNFIT.sub("_", text)
