@@ -9,9 +9,10 @@ from torpor.core.definition import Definition, ToolSpec
 from torpor.core.errors import Refused
 from torpor.models import resolve
 from torpor.ports import Model, Side
-from torpor.runtime.roster import Function
-from torpor.tools.catalog import Catalog, RapServer, assemble
-from torpor.tools.functions import BoundTool, read_result
+from torpor.runtime.roster import Bridge, Function
+from torpor.tools.catalog import Catalog, RapServer, ToolServer, assemble
+from torpor.tools.functions import BoundTool, FunctionTool, read_result
+from torpor.tools.mcp.servers import McpServer
 from torpor.tools.reading import History
 from torpor.tools.schema import compile_schema
 
@@ -34,7 +35,16 @@ DECIDED_HERE = {
 class Joined:
     """One agent as the runtime needs it."""
 
-    def __init__(self, agent: Agent, side: Side, history: History) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        side: Side,
+        history: History,
+        *,
+        bridge: Bridge | None = None,
+        named: Mapping[str, McpServer] | None = None,
+    ) -> None:
+        """``bridge``: carries out calls to MCP servers; ``named``: those that settings configure, by name."""
         self.agent = agent
         self.name = agent.name
         self.tier = agent.tier
@@ -42,8 +52,14 @@ class Joined:
         given = getattr(self.model, "window", 0) if agent.window is None else agent.window
         self.window: int = given
         self.rap = {server.url: server for server in agent.tools if isinstance(server, RapServer)}
-        self.servers = tuple(self.rap)
-        own = [one for one in agent.tools if not isinstance(one, RapServer)]
+        self.mcp = {
+            one.address: _configured(one, named or {}) for one in agent.tools if isinstance(one, McpServer)
+        }
+        self.bridge = bridge
+        self.bridged = frozenset(self.mcp)
+        self._servers: dict[str, ToolServer] = {**self.rap, **self.mcp}
+        self.servers = tuple(self._servers)
+        own = [one for one in agent.tools if isinstance(one, FunctionTool)]
         reader = read_result(side, history)
         self._own = own
         self._reader = reader
@@ -74,7 +90,7 @@ class Joined:
         return known
 
     def _assembled(self, manifests: Mapping[str, bytes]) -> Catalog:
-        bodies = [(self.rap[url], body) for url, body in manifests.items()]
+        bodies = [(self._servers[address], body) for address, body in manifests.items()]
         decided = [DECIDED_HERE[shown.name] for shown in offered(self.agent.limits)]
         here = (*decided, self._reader.spec)
         return assemble([one.spec for one in self._own], here, bodies)
@@ -95,3 +111,13 @@ class Joined:
             orphans=agent.orphans,
             approvals=agent.approvals,
         )
+
+
+def _configured(server: McpServer, named: Mapping[str, McpServer]) -> McpServer:
+    """A server, or the one that the settings configure under its name."""
+    if not server.is_reference:
+        return server
+    if server.name not in named:
+        known = ", ".join(named) or "none"
+        raise Refused(f"No MCP server {server.name!r} is configured. The settings have: {known}.")
+    return named[server.name]

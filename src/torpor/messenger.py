@@ -7,8 +7,11 @@ from typing import Protocol
 
 from torpor.core.codec import decode_head
 from torpor.core.effects import Choose, Invoke
+from torpor.core.errors import Refused
 from torpor.ports import Row, Side, Store, Transport
+from torpor.runtime.roster import Bridge
 from torpor.tools.catalog import RapServer, known_manifest, read_manifest
+from torpor.tools.mcp.servers import is_bridged
 
 ANSWERS = "answers"
 """Space of the tool servers that have ever said whether they work on a call."""
@@ -31,14 +34,26 @@ class Home(Protocol):
 class Messenger:
     """The way to tool servers for one call: endpoint, callback URL, body."""
 
-    def __init__(self, home: Home, transport: Transport) -> None:
+    def __init__(self, home: Home, transport: Transport, bridge: Bridge | None = None) -> None:
         self._home = home
         self._transport = transport
+        self._bridge = bridge
         self._answering: set[str] = set()
 
     async def manifest(self, server: str) -> bytes:
         """A server's manifest, fetched and found valid."""
+        if is_bridged(server):
+            return await self._need_bridge(server).manifest(server)
         return await self._transport.discover(server)
+
+    def has_changed(self, server: str, hash: str) -> bool:
+        """Whether a server is known to have another manifest by now; those of RAP servers are kept."""
+        return bool(self._bridge and is_bridged(server) and self._bridge.has_changed(server, hash))
+
+    def _need_bridge(self, server: str) -> Bridge:
+        if self._bridge is None:
+            raise Refused(f"No server {server} is configured here.")
+        return self._bridge
 
     async def invoke(self, row: Row, effect: Invoke) -> None:
         """Hand a call over once."""
@@ -76,16 +91,29 @@ class Messenger:
 
     async def cancel(self, row: Row, call: str, servers: tuple[str, ...]) -> None:
         """Tell servers that a call is no longer wanted; best effort, side by side."""
-        told = (self._transport.cancel(server, row.thread, call, row.trace) for server in servers)
+        told = (self._cancel(server, row, call) for server in servers)
         await asyncio.gather(*told)
+
+    async def _cancel(self, server: str, row: Row, call: str) -> None:
+        if not is_bridged(server):
+            await self._transport.cancel(server, row.thread, call, row.trace)
+        elif self._bridge is not None:
+            await self._bridge.cancel(server, row.thread, call)
 
     async def closed(self, row: Row, servers: tuple[str, ...]) -> None:
         """Tell servers that a thread is closed; best effort, side by side."""
-        told = (self._transport.close_thread(server, row.thread, row.trace) for server in servers)
+        rap = [server for server in servers if not is_bridged(server)]
+        told = [self._transport.close_thread(server, row.thread, row.trace) for server in rap]
+        if self._bridge is not None and len(rap) < len(servers):
+            told.append(self._bridge.close_thread(row.thread))
         await asyncio.gather(*told)
 
     async def choose(self, row: Row, effect: Choose) -> None:
         """Tell a server once what a person chose."""
+        if is_bridged(effect.server):
+            bridge = self._need_bridge(effect.server)
+            await bridge.choose(row.thread, effect.call, effect.url, effect.value or str(effect.selected))
+            return
         await self._transport.choose(
             effect.server, effect.url, effect.call, effect.selected, effect.id, row.trace
         )
@@ -96,6 +124,8 @@ class Messenger:
         A server that has nothing at the path of that question counts as one that lost the call only if it
         has answered the question before.
         """
+        if is_bridged(server):
+            return None
         said = await self._transport.status(server, row.thread, call, row.trace)
         if said in ("alive", "dead"):
             await self._remember(server)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -30,7 +30,7 @@ from torpor.runtime.ids import Ids
 from torpor.runtime.lineages import Lineages
 from torpor.runtime.live import LocalLive
 from torpor.runtime.presence import presence
-from torpor.runtime.roster import Roster
+from torpor.runtime.roster import Bridge, Roster
 from torpor.runtime.scan import scan
 from torpor.runtime.state import Kit
 from torpor.runtime.sweep import sweep_always
@@ -42,6 +42,7 @@ from torpor.stores.sqlite import Database, SqliteStore
 from torpor.tools.addresses import host_of, is_loopback
 from torpor.tools.callbacks import Callbacks
 from torpor.tools.client import HttpTransport
+from torpor.tools.mcp.servers import McpServer
 from torpor.tools.tokens import Keys, scope_of
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Parts:
         ids: Ids | None = None,
         backends: "tuple[Backend, Queue] | None" = None,
         transport: Transport | None = None,
+        bridge: Bridge | None = None,
+        mcp: Mapping[str, McpServer] | None = None,
     ) -> None:
         self.url = url
         self.agents = check_agents(agents)
@@ -104,6 +107,8 @@ class Parts:
         self._claim = claim
         self._hot = hot
         self._transport = transport
+        self._bridge = bridge
+        self._named = dict(mcp or {})
         self._stack = AsyncExitStack()
         store, queue = backends or _open_store(url, self.clock, lease, synchronous)
         self.store: Store = store
@@ -121,7 +126,10 @@ class Parts:
         return self
 
     async def _join(self) -> None:
-        members = [Joined(agent, self.side, self.store) for agent in self.agents]
+        members = [
+            Joined(agent, self.side, self.store, bridge=self._bridge, named=self._named)
+            for agent in self.agents
+        ]
         self.roster = Roster(members)
         self.servers = {url: server for member in members for url, server in member.rap.items()}
         self.transport: Transport = self._transport or HttpTransport(
@@ -136,7 +144,9 @@ class Parts:
         self.threads = Threads(
             self.store, self.side, self.queue, self.live, self.roster, self.clock, self.ids
         )
-        messenger = Messenger(self, self.transport)
+        if self._bridge is not None:
+            self._stack.push_async_callback(self._bridge.close)
+        messenger = Messenger(self, self.transport, self._bridge)
         self.equipment = Equipment(self.side, messenger)
         consents = Consents(self.store, self.roster, self.equipment)
         self.dispatcher = Dispatcher(

@@ -64,6 +64,9 @@ class Choose(Stored, frozen=True, tag="choose", tag_field="k"):
     server: str
     url: str
     selected: int
+    value: str = ""
+    """What was said where that is no place among choices: a form's answer as JSON text, ``decline``,
+    ``dismiss`` or ``done``."""
 
 
 class Check(Stored, frozen=True, tag="check", tag_field="k"):

@@ -6,6 +6,7 @@ and ``Broken`` when what it holds cannot be read.
 
 from torpor.ports.outside import (
     Clock,
+    Later,
     Live,
     LiveEvent,
     Model,
@@ -41,6 +42,7 @@ __all__ = [
     "Clock",
     "Commit",
     "Exported",
+    "Later",
     "Lease",
     "Live",
     "LiveEvent",

@@ -65,6 +65,14 @@ class Transport(Protocol):
         """Let go of connections. Idempotent."""
 
 
+class Later(msgspec.Struct, frozen=True):
+    """A call has no result yet, and nothing has to run for it until an instant: it is looked at again then."""
+
+    at: float
+    why: str = ""
+    """What it waits for, in words."""
+
+
 class LiveEvent(msgspec.Struct, frozen=True, gc=False):
     """Something to watch now.
 

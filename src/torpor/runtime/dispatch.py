@@ -14,17 +14,18 @@ import msgspec
 
 from torpor.core.effects import Cancel, Check, Choose, Invoke, Notify
 from torpor.core.errors import Refused, TorporError, Unavailable
-from torpor.core.messages import By, Text
+from torpor.core.messages import By
 from torpor.core.retry import backoff
 from torpor.core.signals import Finished
 from torpor.core.thread import OpenCall
 from torpor.core.tiers import not_before, start_by
-from torpor.ports import Clock, OutboxRow, Queue, Ring, Row, Store
+from torpor.ports import Clock, Later, OutboxRow, Queue, Ring, Row, Store
+from torpor.runtime.about_calls import context_of, undelivered, unknown
 from torpor.runtime.asking import Asking, Asks
 from torpor.runtime.consents import Consents
 from torpor.runtime.ids import Ids
 from torpor.runtime.posting import Posting, is_post
-from torpor.runtime.roster import CallContext, FunctionResult, Roster, Verdict
+from torpor.runtime.roster import Bridge, CallContext, FunctionResult, Roster
 
 log = logging.getLogger("torpor.dispatch")
 
@@ -33,6 +34,8 @@ RUNS = 5
 SENDINGS = 8
 """How often an invocation is sent in all: with backoff, about a minute."""
 FUNCTIONS = 32
+BRIDGED = 512
+"""Calls to bridged servers under way at once."""
 SENDERS = 64
 NOTICES = 16
 CLAIM_SECONDS = 30.0
@@ -82,6 +85,7 @@ class Dispatcher:
         self._held: dict[str, tuple[str, str]] = {}
         self._functions = asyncio.Semaphore(FUNCTIONS)
         self._senders = asyncio.Semaphore(SENDERS)
+        self._bridged = asyncio.Semaphore(BRIDGED)
         self._notices = asyncio.Semaphore(NOTICES)
         self._renewal: asyncio.Task[None] | None = None
         self._posting = Posting(store, queue, clock, ids, claim)
@@ -189,15 +193,18 @@ class Dispatcher:
         return member.servers if member else ()
 
     async def _invoke(self, row: Row, effect: Invoke, attempt: int, vanished: bool) -> None:
+        bridge = self._bridge_of(row, effect)
         once = effect.repeat not in ("safe", "keyed")
-        if (vanished and once) or (not effect.server and attempt > RUNS):
-            await self._finish(row, effect, _unknown(effect))
+        if bridge is None and ((vanished and once) or (not effect.server and attempt > RUNS)):
+            await self._finish(row, effect, unknown(effect))
             return
-        refusal = await self._consents.refusal(row, effect)
+        context = context_of(row, effect, attempt, vanished=vanished)
+        begun = bridge is not None and attempt > 1 and await bridge.has_begun(context)
+        refusal = None if begun else await self._consents.refusal(row, effect)
         if refusal is not None:
             await self._finish(row, effect, refusal)
             return
-        places = self._senders if effect.server else self._functions
+        places = self._bridged if bridge else self._senders if effect.server else self._functions
         waits = places.locked()
         if not await self._place(row, effect, places):
             return
@@ -205,22 +212,54 @@ class Dispatcher:
         try:
             if waits and not await self._still_held(row, effect):
                 return
-            if effect.server:
+            if bridge is not None:
+                result = await self._carry_on(bridge, context, row, effect)
+            elif effect.server:
                 await self._send(row, effect, attempt)
             else:
-                result = await self._call(row, effect, attempt)
+                result = await self._call(row, effect, context)
         finally:
             places.release()
         if result is not None:  # its place is free already: writing waits for the store, not for functions
             await self._finish(row, effect, result)
+            if bridge is not None:
+                await bridge.forget(row.thread, effect.call)
+
+    def _bridge_of(self, row: Row, effect: Invoke) -> Bridge | None:
+        member = self._roster.get(row.agent)
+        return member.bridge if member and effect.server in member.bridged else None
+
+    async def _carry_on(
+        self, bridge: Bridge, context: CallContext, row: Row, effect: Invoke
+    ) -> FunctionResult | None:
+        """Work on a bridged call; None: it goes on later, here or elsewhere."""
+        try:
+            outcome = await bridge.run(context, msgspec.json.decode(effect.arguments))
+        except asyncio.CancelledError:
+            await self._put_off(row, effect, 0.0)
+            raise
+        if not isinstance(outcome, Later):
+            return outcome
+        await self._put_off(row, effect, outcome.at)
+        return None
+
+    async def _put_off(self, row: Row, effect: Invoke, at: float) -> None:
+        await self._store.release(row.thread, [effect.id], at)
+        await self._ring(row, at)
+
+    async def hasten(self, thread: str, call: str) -> None:
+        """What a call waited for has come: it is looked at now, not when it meant to be."""
+        row = await self._store.row(thread)
+        if row is not None:
+            await self._store.hasten(thread, [f"{call}/invoke"])
+            await self._ring(row, 0.0)
 
     async def _place(self, row: Row, effect: Invoke, places: asyncio.Semaphore) -> bool:
         """Wait for a place. If this process goes down meanwhile, the effect goes back: it was never begun."""
         try:
             return await places.acquire()
         except asyncio.CancelledError:
-            await self._store.release(row.thread, [effect.id], 0.0)
-            await self._ring(row, 0.0)
+            await self._put_off(row, effect, 0.0)
             raise
 
     async def _still_held(self, row: Row, effect: Invoke) -> bool:
@@ -228,13 +267,12 @@ class Dispatcher:
         until = await self._store.now() + self._claim
         return bool(await self._store.claim(row.thread, [effect.id], until))
 
-    async def _call(self, row: Row, effect: Invoke, attempt: int) -> FunctionResult | None:
+    async def _call(self, row: Row, effect: Invoke, context: CallContext) -> FunctionResult | None:
         member = self._roster.get(row.agent)
         function = member.functions.get(effect.name) if member else None
         if function is None:
             await self._store.release(row.thread, [effect.id], await self._store.now() + self._claim)
             return None
-        context = CallContext(row.thread, effect.call, row.agent, row.user_id, row.context, attempt)
         try:
             return await function.run(context, msgspec.json.decode(effect.arguments))
         except asyncio.CancelledError:
@@ -244,10 +282,9 @@ class Dispatcher:
     async def _give_back(self, row: Row, effect: Invoke) -> None:
         """This process is going down or the call was given up: another run may start at once, if any may."""
         if effect.repeat in ("safe", "keyed"):
-            await self._store.release(row.thread, [effect.id], 0.0)
-            await self._ring(row, 0.0)
+            await self._put_off(row, effect, 0.0)
         else:
-            await self._finish(row, effect, _unknown(effect))
+            await self._finish(row, effect, unknown(effect))
 
     async def _send(self, row: Row, effect: Invoke, attempt: int) -> None:
         try:
@@ -256,7 +293,7 @@ class Dispatcher:
             await self._give_back(row, effect)
             raise
         except Refused as error:
-            await self._finish(row, effect, _undelivered(effect, str(error)))
+            await self._finish(row, effect, undelivered(effect, str(error)))
         except Unavailable as error:
             await self._unsent(row, effect, attempt, error)
         else:
@@ -264,14 +301,12 @@ class Dispatcher:
 
     async def _unsent(self, row: Row, effect: Invoke, attempt: int, error: Unavailable) -> None:
         if getattr(error, "ambiguous", False) and effect.repeat not in ("safe", "keyed"):
-            await self._finish(row, effect, _unknown(effect))
+            await self._finish(row, effect, unknown(effect))
         elif attempt >= SENDINGS:
-            await self._finish(row, effect, _undelivered(effect, str(error)))
+            await self._finish(row, effect, undelivered(effect, str(error)))
         else:
             wait = max(backoff(attempt - 1, self._ids.jitter(), 0.5, 60.0), error.retry_after or 0.0)
-            again = await self._store.now() + wait
-            await self._store.release(row.thread, [effect.id], again)
-            await self._ring(row, again)
+            await self._put_off(row, effect, await self._store.now() + wait)
 
     async def _finish(self, row: Row, effect: Invoke, result: FunctionResult) -> None:
         # From here on nobody else may make this result void: it is posted however long the store is away.
@@ -348,16 +383,3 @@ def _is_wanted(left: OutboxRow, wanted: Mapping[str, OpenCall]) -> bool:
         return True
     call = wanted.get(left.effect.call)
     return call is not None and not call.given_up
-
-
-def _unknown(effect: Invoke) -> Verdict:
-    text = (
-        f"Error: {effect.name} was started and its outcome is unknown: it may or may not have taken effect. "
-        "It was not run again."
-    )
-    return Verdict((Text(text),), cause="unknown")
-
-
-def _undelivered(effect: Invoke, why: str) -> Verdict:
-    text = f"Error: {effect.name} could not be handed to its tool server, so it did not run. {why}"
-    return Verdict((Text(text),), cause="undelivered")

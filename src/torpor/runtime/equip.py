@@ -1,7 +1,8 @@
 """Tool servers of a thread: discovered once per root thread, kept as a blob, and used as recorded.
 
 A server that is away when a thread first needs it is waited for, by rings, up to ``PATIENCE`` seconds; then
-the thread goes on without it, visibly, and looks again at the start of each exchange.
+the thread goes on without it, visibly, and looks again at the start of each exchange. So it does where a
+server is known to have other tools by now.
 """
 
 from collections import OrderedDict
@@ -26,6 +27,9 @@ class Discovery(Protocol):
 
     async def manifest(self, server: str) -> bytes:
         """The manifest, fetched and found valid. ``Refused`` if it is not, ``Unavailable`` if none came."""
+
+    def has_changed(self, server: str, hash: str) -> bool:
+        """Whether the server is known to have another manifest by now; asks nobody."""
 
 
 def keeper(thread: str, head: Head) -> str:
@@ -72,9 +76,15 @@ class Equipment:
         again = 0.0
         for server in member.servers:
             recorded = step.head.toolsets.get(server)
-            if recorded is None or (not recorded and step.head.exchange.completions == 0):
+            if recorded is None or self._is_over(step, server, recorded):
                 again = max(again, await self._look(member, step, server, first=recorded is None))
         return again
+
+    def _is_over(self, step: Step, server: str, recorded: str) -> bool:
+        """An exchange begins, and there is no manifest yet, or another one by now."""
+        if step.head.exchange.completions:
+            return False
+        return not recorded or self._discovery.has_changed(server, recorded)
 
     async def _look(self, member: Member, step: Step, server: str, *, first: bool) -> float:
         try:
@@ -89,6 +99,8 @@ class Equipment:
             self._go_without(step, server, str(error), first=first)
             return 0.0
         hash = sha256(body).hexdigest()
+        if hash == step.head.toolsets.get(server):
+            return 0.0
         self._remember(hash, body)
         await self._side.put_blob(keeper(step.thread, step.head), hash, body)
         known = {**step.head.toolsets, server: hash}

@@ -10,7 +10,7 @@ from torpor.core.definition import Definition
 from torpor.core.errors import Refused
 from torpor.core.messages import Link, Part
 from torpor.core.prompt import Fixed
-from torpor.ports import Model
+from torpor.ports import Later, Model
 
 
 class CallContext(msgspec.Struct, frozen=True):
@@ -25,6 +25,18 @@ class CallContext(msgspec.Struct, frozen=True):
     """Above 1: an earlier run of this call may have happened."""
     lineage: tuple[Link, ...] = ()
     """The histories of other threads that its own continues, which ``read_result`` may read."""
+    name: str = ""
+    """The tool's, as the model knows it."""
+    server: str = ""
+    """The address of its tool server; empty for a function."""
+    root: str = ""
+    """The first thread of its family."""
+    repeat: str = "unsafe"
+    at: float = 0.0
+    """When the call was sent out."""
+    vanished: bool = False
+    """An earlier run ended without a word: its process died, or was away for long."""
+    trace: str = ""
 
 
 class FunctionResult(Protocol):
@@ -60,13 +72,51 @@ class Function(Protocol):
         """Run it; failures of the function itself are results, not exceptions."""
 
 
+class Bridge(Protocol):
+    """The way to tool servers whose calls are carried out in this process; one for all of them.
+
+    A call is *resumable*: it is run again after its process has died, or at the instant of a ``Later``, and
+    finds its way on from what the bridge has kept of it.
+    """
+
+    async def manifest(self, address: str) -> bytes:
+        """A server's manifest. ``Refused`` if it cannot be used, ``Unavailable`` if none came yet."""
+
+    def has_changed(self, address: str, hash: str) -> bool:
+        """Whether a server is known to have another manifest now than the one of this hash."""
+
+    async def has_begun(self, context: CallContext) -> bool:
+        """Whether an earlier run may have reached the server."""
+
+    async def run(self, context: CallContext, arguments: dict[str, Any]) -> FunctionResult | Later:
+        """Carry a call on until its result, or until nothing has to run for it for a while."""
+
+    async def forget(self, thread: str, call: str) -> None:
+        """A call's result is stored: what was kept of it may go."""
+
+    async def cancel(self, address: str, thread: str, call: str) -> None:
+        """Tell a server, best effort, that a call is no longer wanted."""
+
+    async def close_thread(self, thread: str) -> None:
+        """A thread is closed: let go of what was held for it."""
+
+    async def choose(self, thread: str, call: str, question: str, value: str) -> None:
+        """A person has answered a question of a call: the place of a choice, or what it says in JSON."""
+
+    async def close(self) -> None:
+        """Let go of servers. Idempotent."""
+
+
 class Member(Protocol):
     """One agent: its model, its tools, and how to assemble them for a thread."""
 
     name: str
     model: Model
     servers: tuple[str, ...]
-    """Base URLs of its tool servers."""
+    """Addresses of its tool servers: the base URL, or ``mcp:`` and a name."""
+    bridged: frozenset[str]
+    """Those whose calls are carried out in this process, by ``bridge``."""
+    bridge: Bridge | None
     functions: Mapping[str, Function]
     tier: str
     window: int

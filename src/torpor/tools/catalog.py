@@ -19,6 +19,7 @@ from torpor.core.errors import Refused
 from torpor.core.request import INJECTED
 from torpor.tools.addresses import check_url, origin_of, reach
 from torpor.tools.manifests import WireTool, parse_manifest
+from torpor.tools.mcp.servers import McpServer, is_bridged
 from torpor.tools.protocol import FEATURES
 from torpor.tools.schema import check_schema, compile_schema
 from torpor.tools.signatures import TOLERANCE, Secrets, checked_tolerance
@@ -98,6 +99,11 @@ class RapServer:
         for name in ("allow", "deny", "private_hosts", "token_origins"):
             object.__setattr__(self, name, _names(name, getattr(self, name)))
 
+    @property
+    def address(self) -> str:
+        """What the server is called in agents, threads and calls."""
+        return self.url
+
     def at(self, path: str) -> str:
         """The URL of one of the server's own paths; a query of the base URL is kept."""
         parts = urlsplit(self.url)
@@ -143,6 +149,10 @@ def _names(name: str, value: Any) -> tuple[str, ...] | None:
     return tuple(value)
 
 
+ToolServer = RapServer | McpServer
+"""A tool server of any kind, as configured."""
+
+
 class Manifest(msgspec.Struct, frozen=True, eq=False):
     """A checked manifest. ``hash`` is the sha256 of its bytes in hex."""
 
@@ -182,7 +192,7 @@ def known_manifest(hash: str) -> Manifest | None:
     return _manifests.get(hash)
 
 
-def tools_of(manifest: Manifest | bytes, server: RapServer) -> list[ToolSpec]:
+def tools_of(manifest: Manifest | bytes, server: ToolServer) -> list[ToolSpec]:
     """The tools that a server's manifest offers, as far as the server's settings allow them.
 
     ``Refused`` if the manifest or its endpoint cannot be used.
@@ -190,15 +200,21 @@ def tools_of(manifest: Manifest | bytes, server: RapServer) -> list[ToolSpec]:
     if isinstance(manifest, bytes):
         manifest = read_manifest(manifest)
     check_for(manifest, server)
+    # A bridge keeps the time of a call itself: it knows when the call only waits for a person.
+    timeout = server.call_timeout if isinstance(server, RapServer) else 0.0
     return [
-        msgspec.structs.replace(spec, server=server.url, timeout=server.call_timeout)
+        msgspec.structs.replace(spec, server=server.address, timeout=timeout)
         for spec in manifest.tools
         if server.offers(spec.name)
     ]
 
 
-def check_for(manifest: Manifest, server: RapServer) -> None:
+def check_for(manifest: Manifest, server: ToolServer) -> None:
     """Raise ``Refused`` unless a manifest is one that this server may have: its endpoint and its pin."""
+    if isinstance(server, McpServer):
+        if manifest.endpoint != server.address:
+            raise Refused(f"The manifest of {server.address} is that of another server.")
+        return
     check_url(manifest.endpoint, allow_http=server.allow_http, what=f"The endpoint of {server.url}")
     if server.pin and not hmac.compare_digest(server.pin, f"sha256:{manifest.hash}"):
         raise Refused(f"The manifest of {server.url} is not the pinned one: it has sha256:{manifest.hash}.")
@@ -207,7 +223,7 @@ def check_for(manifest: Manifest, server: RapServer) -> None:
 def assemble(
     functions: Iterable[ToolSpec],
     builtins: Iterable[ToolSpec],
-    manifests: Sequence[tuple[RapServer, Manifest | bytes]] = (),
+    manifests: Sequence[tuple[ToolServer, Manifest | bytes]] = (),
 ) -> Catalog:
     """All tools of an agent by name.
 
@@ -235,7 +251,7 @@ def assemble(
 
 def _offered(
     functions: Iterable[ToolSpec],
-    manifests: Sequence[tuple[RapServer, Manifest | bytes]],
+    manifests: Sequence[tuple[ToolServer, Manifest | bytes]],
     problems: list[str],
 ) -> Iterable[tuple[ToolSpec, str]]:
     for spec in functions:
@@ -243,12 +259,12 @@ def _offered(
     for server, manifest in manifests:
         try:
             for spec in _tools(manifest, server):
-                yield spec, server.url
+                yield spec, server.address
         except Refused as error:
-            problems.append(f"No tool of {server.url} is offered: {error}")
+            problems.append(f"No tool of {server.address} is offered: {error}")
 
 
-def _tools(manifest: Manifest | bytes, server: RapServer) -> list[ToolSpec]:
+def _tools(manifest: Manifest | bytes, server: ToolServer) -> list[ToolSpec]:
     """``tools_of``, remembered on what it depends on."""
     if isinstance(manifest, bytes):
         manifest = read_manifest(manifest)
@@ -263,7 +279,7 @@ def _checked(body: bytes, hash: str) -> Manifest:
     for tool in wire.tools:
         defects += _defects_of(tool)
     defects += _doubles(tool.name for tool in wire.tools if tool.name)
-    if wire.endpoint:
+    if wire.endpoint and not is_bridged(wire.endpoint):
         try:
             check_url(wire.endpoint, allow_http=True, what="'endpoint'")
         except Refused as error:
@@ -334,4 +350,4 @@ class _Kept(Generic[K, V]):
 
 
 _manifests: _Kept[str, Manifest] = _Kept()
-_specs: _Kept[tuple[str, RapServer], list[ToolSpec]] = _Kept()
+_specs: _Kept[tuple[str, ToolServer], list[ToolSpec]] = _Kept()
