@@ -52,10 +52,13 @@ class Queue(Protocol):
         agents: Sequence[str] | None = None,
         tiers: Sequence[str] | None = None,
         limit: int = 1,
+        owner_cap: int = 0,
     ) -> list[Lease]:
         """Lease up to ``limit`` threads: tier first, inside it the earliest ``start_by``.
 
-        Waits up to ``wait`` seconds for the first one. ``agents``: only threads of these.
+        Waits up to ``wait`` seconds for the first one. ``agents``: only threads of these. ``owner_cap``, above
+        0: how many threads of one owner may be leased at once, by all workers together. Those of an owner that
+        has as many are passed over until a lease of its ends. Who has no owner is not capped.
         """
 
     async def extend(self, leases: Sequence[Lease]) -> tuple[list[Lease], set[str]]:

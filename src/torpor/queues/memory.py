@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -75,6 +76,9 @@ class MemoryQueue:
         """In the order in which the leases end."""
         self._later: _Heap = []
         self._ready: dict[str, dict[str, _Heap]] = {tier: {} for tier in TIER_NAMES}
+        self._aside: dict[str, dict[tuple[str, str], _Heap]] = {}
+        """Ready threads of owners at their cap, by tier and agent."""
+        self._cap = 0
         self._numbers = itertools.count(1)
 
     async def ring(self, rings: Sequence[Ring]) -> None:
@@ -108,12 +112,13 @@ class MemoryQueue:
         agents: Sequence[str] | None = None,
         tiers: Sequence[str] | None = None,
         limit: int = 1,
+        owner_cap: int = 0,
     ) -> list[Lease]:
-        leases = self._take(worker, agents, tiers, limit)
+        leases = self._take(worker, agents, tiers, limit, owner_cap)
         deadline = self._now() + wait
         while not leases and self._now() < deadline:
             await self._bell.wait(min(deadline, self._next_change()), agents, tiers)
-            leases = self._take(worker, agents, tiers, limit)
+            leases = self._take(worker, agents, tiers, limit, owner_cap)
         return leases
 
     async def extend(self, leases: Sequence[Lease]) -> tuple[list[Lease], set[str]]:
@@ -157,6 +162,8 @@ class MemoryQueue:
             self._place(entry, now)
         else:
             del self._entries[entry.thread]
+        if entry.owner in self._aside:
+            self._bell.strike_all()
 
     async def size(self) -> int:
         return len(self._entries)
@@ -214,16 +221,53 @@ class MemoryQueue:
         return due if first is None else min(due, first.until)
 
     def _take(
-        self, worker: str, agents: Collection[str] | None, tiers: Collection[str] | None, limit: int
+        self,
+        worker: str,
+        agents: Collection[str] | None,
+        tiers: Collection[str] | None,
+        limit: int,
+        cap: int,
     ) -> list[Lease]:
         now = self._now()
         self._promote(now)
+        running = Counter(entry.owner for entry in self._leased.values()) if cap else Counter()
+        self._bring_back(running, cap)
         leases: list[Lease] = []
         for tier, heaps in self._ready.items():
             if heaps and (tiers is None or tier in tiers):
                 while len(leases) < limit and (entry := _most_urgent(heaps, agents)) is not None:
+                    if 0 < cap <= running[entry.owner] and entry.owner:
+                        self._put_aside(entry)
+                        continue
+                    running[entry.owner] += 1
                     leases.append(self._lease(entry, worker, now))
         return leases
+
+    def _put_aside(self, entry: _Entry) -> None:
+        """Its owner has as many leases as it may: each thread goes here once, however often work is taken."""
+        heap = self._aside.setdefault(entry.owner, {}).setdefault((entry.tier, entry.agent), [])
+        self._push(heap, entry.start_by, entry)
+
+    def _bring_back(self, running: Counter[str], cap: int) -> None:
+        """As many threads that were put aside as their owners may run now."""
+        lifted = cap != self._cap
+        self._cap = cap
+        for owner in tuple(self._aside):
+            heaps = self._aside[owner]
+            for key in tuple(heaps):
+                room = len(heaps[key]) if lifted else cap - running[owner]
+                self._bring_back_some(heaps[key], room)
+                if not heaps[key]:
+                    del heaps[key]
+            if not heaps:
+                del self._aside[owner]
+
+    def _bring_back_some(self, heap: _Heap, room: int) -> None:
+        while room > 0 and heap:
+            _, number, entry = heapq.heappop(heap)
+            if entry.place == number:
+                self._make_ready(entry)
+                room -= 1
 
     def _lease(self, entry: _Entry, worker: str, now: float) -> Lease:
         if entry.token:

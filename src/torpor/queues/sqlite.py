@@ -17,6 +17,8 @@ from torpor.queues.ranks import TIER_NAMES, rank
 from torpor.queues.together import Together
 
 T = TypeVar("T")
+Row = tuple[str, float, float, int, str, str, int]
+"""Thread, ring_at, start_by, tier, owner, agent, attempt."""
 
 POLL = 0.05
 """Seconds between two looks at what other processes did, while somebody waits here."""
@@ -55,10 +57,58 @@ class Wanted(msgspec.Struct, frozen=True):
     worker: str
     agents: str | None
     tiers: int
+    cap: int = 0
+    """How many threads of one owner may be leased at once; 0: any number."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the statements take for this choice."""
+        return {"mark": MARK, "agents": self.agents, "tiers": self.tiers}
 
 
 ANY = Wanted("", None, -1)
 """Work of every agent and tier."""
+
+
+class Fair:
+    """Looks for what may be leased for a choice of threads, under its cap."""
+
+    def __init__(self, connection: sqlite3.Connection, sql: dict[str, str], wanted: Wanted) -> None:
+        self._connection = connection
+        self._sql = sql
+        self._wanted = wanted
+
+    def most_urgent(self, limit: int) -> list[Row]:
+        """Ready threads in the order of urgency; none too many of one owner."""
+        given, cap = {**self._wanted.given, "limit": limit}, self._wanted.cap
+        rows: list[Row] = self._connection.execute(self._sql["ready"], given).fetchall()
+        if not rows or not cap:
+            return rows
+        running: dict[str, int] = dict(self._connection.execute(self._sql["in_flight"]).fetchall())
+        fitting = _within(rows, running, cap, limit)
+        if len(fitting) == len(rows) or len(rows) < limit:
+            return fitting
+        return _within(self._of_each_owner(given, running), running, cap, limit)
+
+    def _of_each_owner(self, given: dict[str, Any], running: dict[str, int]) -> list[Row]:
+        """Where many threads of a busy owner come first, the others' are not looked for behind them."""
+        found: list[Row] = []
+        for (owner,) in self._connection.execute(self._sql["owners"]).fetchall():
+            if not owner or running.get(owner, 0) < self._wanted.cap:
+                found += self._connection.execute(self._sql["ready_of_owner"], {**given, "owner": owner})
+        return sorted(found, key=lambda row: (row[3], row[2]))
+
+
+def _within(rows: Sequence[Row], running: dict[str, int], cap: int, limit: int) -> list[Row]:
+    """The first of these rows, as far as their owners may have so many leases."""
+    counts = dict(running)
+    found: list[Row] = []
+    for row in rows:
+        count = counts.get(row[4], 0)
+        if (count < cap or not row[4]) and len(found) < limit:
+            counts[row[4]] = count + 1
+            found.append(row)
+    return found
 
 
 class SqliteQueue:
@@ -102,8 +152,9 @@ class SqliteQueue:
         agents: Sequence[str] | None = None,
         tiers: Sequence[str] | None = None,
         limit: int = 1,
+        owner_cap: int = 0,
     ) -> list[Lease]:
-        wanted = _wanted(worker, _fixed(agents), _fixed(tiers))
+        wanted = _wanted(worker, _fixed(agents), _fixed(tiers), owner_cap)
         leases = await self._together.ask(wanted, limit)
         deadline = self._now() + wait
         while not leases and self._now() < deadline:
@@ -116,12 +167,11 @@ class SqliteQueue:
     async def _take(self, wanted: Wanted, limit: int) -> list[Lease]:
         now, token = self._now(), f"{wanted.worker}/{secrets.token_urlsafe(9)}"
         until = now + self._seconds
-        given = {**_given(wanted), "limit": limit}
         sql = self._sql
 
-        def write(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+        def write(connection: sqlite3.Connection) -> list[Row]:
             connection.execute(sql["promote"], {"now": now})
-            rows = connection.execute(sql["ready"], given).fetchall()
+            rows = Fair(connection, sql, wanted).most_urgent(limit)
             connection.executemany(sql["take"], [(until, token, row[6], row[0]) for row in rows])
             return rows
 
@@ -190,6 +240,11 @@ class SqliteQueue:
         def strike(kept: tuple[str, int, float] | None) -> None:
             if kept is not None:
                 self._bell.strike(kept[0], TIER_NAMES[kept[1]], kept[2])
+            if self._bell.waiting and self._database.read(waits):
+                self._bell.strike_all()  # one more of its owner's threads may run
+
+        def waits(connection: sqlite3.Connection) -> bool:
+            return connection.execute(sql["owner_waits"], (lease.owner,)).fetchone() is not None
 
         self._database.leave(write, strike)
 
@@ -219,10 +274,9 @@ class SqliteQueue:
         return self._database.read(lambda connection: self._work_from_in(connection, wanted))
 
     def _work_from_in(self, connection: sqlite3.Connection, wanted: Wanted) -> float:
-        return min(self._first(connection, wanted, name) for name in ("some_ready", "next_change"))
-
-    def _first(self, connection: sqlite3.Connection, wanted: Wanted, statement: str) -> float:
-        found = connection.execute(self._sql[statement], _given(wanted)).fetchone()
+        if Fair(connection, self._sql, wanted).most_urgent(1):
+            return 0.0
+        found = connection.execute(self._sql["next_change"], wanted.given).fetchone()
         return NEVER if found is None else float(found[0])
 
     def _keep_polling(self) -> None:
@@ -258,18 +312,13 @@ def _fixed(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 @lru_cache
-def _wanted(worker: str, agents: tuple[str, ...] | None, tiers: tuple[str, ...] | None) -> Wanted:
-    return Wanted(worker, _marked(agents), _mask(tiers))
+def _wanted(worker: str, agents: tuple[str, ...] | None, tiers: tuple[str, ...] | None, cap: int) -> Wanted:
+    return Wanted(worker, _marked(agents), _mask(tiers), cap)
 
 
 def _marked(agents: Sequence[str] | None) -> str | None:
     """The names of a choice of agents between marks, as the statements take them."""
     return None if agents is None else MARK + MARK.join(agents) + MARK
-
-
-def _given(wanted: Wanted) -> dict[str, Any]:
-    """What the statements take for a choice."""
-    return {"mark": MARK, "agents": wanted.agents, "tiers": wanted.tiers}
 
 
 def _mask(tiers: Sequence[str] | None) -> int:

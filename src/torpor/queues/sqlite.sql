@@ -24,6 +24,28 @@ FROM rings
 WHERE ready AND (:agents IS NULL OR instr(:agents, :mark || agent || :mark)) AND (:tiers >> tier) & 1
 ORDER BY tier, start_by LIMIT :limit
 
+-- name: in_flight
+SELECT owner, count(*) FROM rings WHERE token <> '' AND NOT ready AND owner <> '' GROUP BY owner
+
+-- name: owners
+WITH RECURSIVE owners (owner) AS (
+    SELECT min(owner) FROM rings WHERE ready
+    UNION ALL
+    SELECT (SELECT min(owner) FROM rings WHERE ready AND owner > owners.owner)
+    FROM owners WHERE owners.owner IS NOT NULL
+)
+SELECT owner FROM owners WHERE owner IS NOT NULL
+
+-- name: ready_of_owner
+SELECT thread, ring_at, start_by, tier, owner, agent, attempt + (token <> '')
+FROM rings
+WHERE ready AND owner = :owner
+    AND (:agents IS NULL OR instr(:agents, :mark || agent || :mark)) AND (:tiers >> tier) & 1
+ORDER BY tier, start_by LIMIT :limit
+
+-- name: owner_waits
+SELECT 1 FROM rings WHERE ready AND owner = ? AND owner <> '' LIMIT 1
+
 -- name: take
 UPDATE rings SET ready = 0, ready_at = ?, token = ?, attempt = ?, rung = 0, cut = 0 WHERE thread = ?
 
@@ -84,11 +106,6 @@ WHERE :agents IS NULL OR instr(:agents, :mark || agent || :mark)
 SELECT ready_at FROM rings
 WHERE NOT ready AND (:agents IS NULL OR instr(:agents, :mark || agent || :mark)) AND (:tiers >> tier) & 1
 ORDER BY ready_at LIMIT 1
-
--- name: some_ready
-SELECT 0.0 FROM rings
-WHERE ready AND (:agents IS NULL OR instr(:agents, :mark || agent || :mark)) AND (:tiers >> tier) & 1
-LIMIT 1
 
 -- name: file_version
 PRAGMA data_version

@@ -16,6 +16,7 @@ from torpor.testing.rings_contract import (
     threads,
     until,
 )
+from torpor.testing.shares_contract import SharesContract
 
 
 class LeasesContract(OpensQueues):
@@ -268,7 +269,7 @@ class WaitingContract(OpensQueues):
             await queue.close()
 
 
-class QueueContract(RingsContract, LeasesContract, WaitingContract):
+class QueueContract(RingsContract, LeasesContract, WaitingContract, SharesContract):
     """All that a queue promises."""
 
 
