@@ -10,8 +10,8 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -42,6 +42,16 @@ _TRACE = re.compile("[0-9a-f]{32}")
 logger = logging.getLogger(__name__)
 
 _permitted: ContextVar[frozenset[str]] = ContextVar("_permitted", default=frozenset())
+
+
+@contextmanager
+def permitting(hosts: frozenset[str]) -> Iterator[None]:
+    """Let the requests of the block find these hosts at addresses that are not public."""
+    reset = _permitted.set(hosts)
+    try:
+        yield
+    finally:
+        _permitted.reset(reset)
 
 
 class Ambiguous(Unavailable):
@@ -277,23 +287,16 @@ class HttpTransport:
         if server.secrets is not None:
             headers = {**headers, **server.secrets.sign(id or self._fresh(), self._now(), body or b"")}
         limits = aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_SECONDS, server.timeout / 2))
-        reset = _permitted.set(server.reach)
         try:
-            target = URL(url, encoded=url.isascii())
-            check_literal(str(target), server.reach)  # as it is asked: wide digits have become plain ones
-            async with self._opened().request(
-                method,
-                target,
-                data=body,
-                headers=headers,
-                allow_redirects=False,
-                timeout=limits,
-            ) as answer:
-                yield answer
+            with permitting(server.reach):
+                target = URL(url, encoded=url.isascii())
+                check_literal(str(target), server.reach)  # as it is asked: wide digits have become plain ones
+                async with self._opened().request(
+                    method, target, data=body, headers=headers, allow_redirects=False, timeout=limits
+                ) as answer:
+                    yield answer
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _translated(server, error) from error
-        finally:
-            _permitted.reset(reset)
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
