@@ -9,8 +9,12 @@ MOVING = "moving"
 """State of a thread's row in the store that it leaves: its head says in which one it was."""
 ARRIVING = "arriving"
 """State of its copy in the store that it goes to, until it is all there."""
-AWAY = frozenset({MOVING, ARRIVING})
+MOVED = "moved"
+"""State of what it left behind in the other one; its head is closed."""
+AWAY = frozenset({MOVING, ARRIVING, MOVED})
 """States of rows whose threads are left alone: no slice, no effect, no sweep."""
+HUSKS = frozenset({ARRIVING, MOVED})
+"""States of those of them that make room for the thread when it comes."""
 
 
 def moved_effect(effect: Effect, servers: dict[str, str]) -> Effect:

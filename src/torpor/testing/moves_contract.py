@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from torpor.core.errors import Refused
-from torpor.core.moves import ARRIVING, MOVING
+from torpor.core.moves import ARRIVING, AWAY, MOVED
 from torpor.core.views import views_space
 from torpor.ports import Exported, Version
 from torpor.testing.opening import FullStore, Opening, OpensStores
@@ -82,13 +82,17 @@ class MovesContract(OpensStores):
             assert await store.take_in(newer)
             assert await store.export(row.thread) == newer
             assert not await store.take_in(newer)
+            left = await store.load(row.thread)
+            version = await store.commit(commit_on(left, row={"state": MOVED}))
+            back = msgspec.structs.replace(newer, row=msgspec.structs.replace(row, version=version))
+            assert await store.take_in(back)
             snapshot = await store.load(row.thread)
-            assert (await store.commit(commit_on(snapshot, "b"))).counter == 8
+            assert (await store.commit(commit_on(snapshot, "b"))).counter == 9
 
     async def test_what_is_under_way_between_stores_is_not_swept(self, opening: Opening) -> None:
         async with opening() as store:
             copy = _renamed(await _lived(store))
-            for state in (MOVING, ARRIVING):
+            for state in AWAY:
                 thread = fresh()
                 row = msgspec.structs.replace(copy.row, thread=thread, state=state, owes=True)
                 inbox = tuple((msgspec.structs.replace(one, thread=thread), at) for one, at in copy.inbox)

@@ -14,7 +14,7 @@ SELECT body FROM records WHERE thread = ? ORDER BY number
 SELECT hash, body FROM blobs WHERE thread = ? ORDER BY hash
 
 -- name: copy
-SELECT number FROM threads WHERE thread = ? AND state = 'arriving' AND counter <= ?
+SELECT number FROM threads WHERE thread = ? AND state IN ('arriving', 'moved') AND counter <= ?
 
 -- name: drop_messages
 DELETE FROM messages WHERE thread = ?

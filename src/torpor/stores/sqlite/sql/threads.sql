@@ -118,7 +118,7 @@ WITH found (number, since) AS (
 first (number, since) AS (SELECT number, min(since) FROM found GROUP BY number)
 SELECT $columns, first.since
 FROM first JOIN threads USING (number)
-WHERE threads.state NOT IN ('moving', 'arriving')
+WHERE threads.state NOT IN ('moving', 'arriving', 'moved')
     AND (:agents IS NULL OR threads.agent IN (SELECT value FROM json_each(:agents)))
 ORDER BY first.since, number LIMIT :limit OFFSET :skip
 
