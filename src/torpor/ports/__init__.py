@@ -17,6 +17,12 @@ from torpor.ports.queues import (
     Queue,
     Ring,
 )
+from torpor.ports.retention import (
+    BY_THREAD,
+    DELETED,
+    NAMING,
+    Retention,
+)
 from torpor.ports.rows import (
     Asked,
     Commit,
@@ -37,6 +43,9 @@ from torpor.ports.stores import (
 
 __all__ = [
     "AUTHORIZATIONS",
+    "BY_THREAD",
+    "DELETED",
+    "NAMING",
     "WEBHOOKS",
     "Asked",
     "Clock",
@@ -50,6 +59,7 @@ __all__ = [
     "OutboxRow",
     "Posted",
     "Queue",
+    "Retention",
     "Ring",
     "Row",
     "Side",

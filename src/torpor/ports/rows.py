@@ -32,6 +32,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     root: str = ""
     parent: str = ""
     lineage: bytes = b""
+    source: str = ""
+    """Of a fork: the thread that it continues, which stays as long as this one is there."""
     state: str = "open"
     owes: bool = False
     """An answer is owed and nothing blocks it."""

@@ -21,8 +21,12 @@ from torpor.ports.rows import (
 class Store(Protocol):
     """Where threads are rows. Every write is about one thread."""
 
-    async def create(self, row: Row, signals: Sequence[AnySignal] = ()) -> bool:
-        """Add a thread with its first signals; False (and nothing written) if the id exists."""
+    async def create(self, row: Row, signals: Sequence[AnySignal] = (), *, effect: str = "") -> bool:
+        """Add a thread with its first signals; False (and nothing written) if the id exists.
+
+        Nor is one added whose ``source`` is not there or, where ``effect`` names one, while that is not in
+        the outbox of its parent: nobody is born twice, or of who is gone.
+        """
 
     async def post(self, signals: Sequence[AnySignal]) -> list[Posted]:
         """Put each signal into its thread's inbox, once per id; durable when this returns."""
@@ -62,6 +66,12 @@ class Store(Protocol):
         tells claimers apart; without one, all users of this store object are one claimer.
         """
 
+    async def hold(self, thread: str, holder: str, until: float) -> float:
+        """Take or renew the right to work on a thread by steps until an instant; 0 gives it back.
+
+        Gives 0, or until when somebody else has it. A courtesy: commits do not ask for it.
+        """
+
     async def delivered(self, thread: str, ids: Sequence[str]) -> None:
         """Acknowledge effects: they leave the outbox. Unknown ids are ignored."""
 
@@ -97,7 +107,7 @@ class Store(Protocol):
         ``ahead``: effects that become due, or whose claim runs out, within so many seconds count too.
         ``agents``: only threads of these; ``skip``: leave out the first ones, those that wait longest. Of a
         thread that rests before its ``not_before`` only urgent signals and effects count; of a closed one,
-        births and reports, whose senders are to be told; of one in ``moving`` or ``arriving``, nothing.
+        births and reports, whose senders are to be told; of one that is ``AWAY``, nothing.
         """
 
     async def note(self, record: SliceRecord) -> None:
@@ -125,8 +135,8 @@ class Store(Protocol):
     async def take_in(self, exported: Exported) -> bool:
         """Add a thread with all that was kept of it; False (and nothing written) if the id exists.
 
-        Its version and the ids of its absorbed signals come along, its effects are free to be claimed. A copy
-        in the state ``arriving`` whose version is no newer is replaced.
+        Its version and the ids of its absorbed signals come along, its effects are free to be claimed. One
+        in a state of ``HUSKS`` (see ``core.moves``), whose version is no newer, is replaced.
         """
 
     async def now(self) -> float:

@@ -3,16 +3,16 @@
 import heapq
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Unpack
 
 import msgspec
 
 from torpor.core.codec import decode_record, encode
 from torpor.core.errors import Conflict, Refused
-from torpor.core.moves import ARRIVING, AWAY
+from torpor.core.moves import HUSKS
 from torpor.core.record import SliceRecord
-from torpor.core.signals import AnySignal, is_urgent, kind_of
+from torpor.core.signals import AnySignal
 from torpor.core.views import views_space
 from torpor.ports import (
     Asked,
@@ -27,94 +27,37 @@ from torpor.ports import (
     Version,
 )
 from torpor.stores.memory_outbox import Waiting
-from torpor.stores.memory_side import MemorySide
+from torpor.stores.memory_retention import MemoryRetention
+from torpor.stores.memory_thread import MemoryThread, messages_of, taken_in
 
 UNKNOWN = Posted("unknown")
 
 
-class _Thread:
-    """All rows of one thread. Message n is at n - 1; ``seen`` tells when a signal was absorbed."""
-
-    __slots__ = ("bodies", "dropped", "inbox", "outbox", "records", "row", "seen")
-
-    def __init__(self, row: Row) -> None:
-        self.row = row
-        self.bodies: list[bytes] = []
-        self.inbox: dict[str, tuple[AnySignal, float]] = {}
-        self.outbox: dict[str, Waiting] = {}
-        self.records: list[bytes] = []
-        self.seen: dict[str, float] = {}
-        self.dropped: dict[str, str] | None = None
-
-    def take(self, signal: AnySignal, now: float) -> bool:
-        """Put a signal into the inbox, unless its id was there before."""
-        if signal.id in self.inbox or signal.id in self.seen:
-            return False
-        self.inbox[signal.id] = (signal, now)
-        return True
-
-    def absorb(self, absorbed: Iterable[tuple[str, str]], now: float) -> None:
-        for id, outcome in absorbed:
-            if self.inbox.pop(id, None) is None:
-                continue
-            self.seen[id] = now
-            if outcome != "absorbed":
-                self.dropped = {**(self.dropped or {}), id: outcome}
-
-    def exported(self, blobs: dict[str, bytes], views: dict[str, bytes]) -> Exported:
-        dropped = self.dropped or {}
-        free = msgspec.structs.replace
-        return Exported(
-            row=self.row,
-            messages=tuple(_messages(self.bodies, 0, len(self.bodies))),
-            inbox=tuple(self.inbox.values()),
-            absorbed=tuple((id, at, dropped.get(id, "absorbed")) for id, at in sorted(self.seen.items())),
-            outbox=tuple((free(one.row(), claimed_until=0.0), one.created) for one in self.outbox.values()),
-            records=tuple(decode_record(body) for body in self.records),
-            blobs=blobs,
-            views=views,
-        )
-
-    def stranded_since(self, now: float, ahead: float) -> float | None:
-        """Since when something should have woken it; None: nothing should."""
-        if self.row.state in AWAY:
-            return None
-        return min(self._overdue(now, ahead), default=None)
-
-    def _overdue(self, now: float, ahead: float) -> Iterator[float]:
-        if self.row.owes and self.row.not_before <= now:
-            yield max(self.row.not_before, self.row.updated)
-        for waiting in self.outbox.values():
-            if waiting.due <= now + ahead:
-                yield max(waiting.due, waiting.created)
-        closed = self.row.state == "closed"
-        for signal, arrived in self.inbox.values():
-            told = kind_of(signal) in ("born", "reported") or not closed
-            if told and signal.due <= now and (self.row.not_before <= now or is_urgent(signal)):
-                yield max(signal.due, arrived)
-
-
-class MemoryStore(MemorySide):
-    """Both ``Store`` and ``Side``, in memory. ``clock``: the machine's where none is given."""
+class MemoryStore(MemoryRetention):
+    """``Store``, ``Side`` and ``Retention``, in memory. ``clock``: the machine's where none is given."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         super().__init__(clock.now if clock else time.time)
-        self._threads: dict[str, _Thread] = {}
-        self._stirring: dict[str, _Thread] = {}
-        """Those with a signal, an effect or an answer owed: what the sweep has to look at."""
         self._holder = secrets.token_urlsafe(9)
 
-    async def create(self, row: Row, signals: Sequence[AnySignal] = ()) -> bool:
+    async def create(self, row: Row, signals: Sequence[AnySignal] = (), *, effect: str = "") -> bool:
         if any(signal.thread != row.thread for signal in signals):
             raise Refused(f"A thread is created with signals to itself only; {row.thread} got others.")
-        if row.thread in self._threads:
+        if row.thread in self._threads or row.thread in self._deleted or not self._may_be(row, effect):
             return False
-        thread = self._threads[row.thread] = _Thread(row)
+        thread = self._threads[row.thread] = MemoryThread(row)
         now = self._now()
         for signal in signals:
             thread.take(signal, now)
         self._stir(thread)
         return True
+
+    def _may_be(self, row: Row, effect: str) -> bool:
+        """Whether those are there that a new thread comes of."""
+        if row.source and row.source not in self._threads:
+            return False
+        parent = self._threads.get(row.parent)
+        return not effect or (parent is not None and effect in parent.outbox)
 
     async def post(self, signals: Sequence[AnySignal]) -> list[Posted]:
         now = self._now()
@@ -140,7 +83,9 @@ class MemoryStore(MemorySide):
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         rows, now = self._thread(thread), self._now()
         row = rows.row
-        history = None if known == row.version else tuple(_messages(rows.bodies, row.base, len(rows.bodies)))
+        history = (
+            None if known == row.version else tuple(messages_of(rows.bodies, row.base, len(rows.bodies)))
+        )
         due: list[AnySignal] = []
         next_due = 0.0
         for signal, _ in rows.inbox.values():
@@ -180,7 +125,7 @@ class MemoryStore(MemorySide):
         self._stir(thread)
         return version
 
-    def _settle(self, thread: _Thread, commit: Commit, now: float) -> None:
+    def _settle(self, thread: MemoryThread, commit: Commit, now: float) -> None:
         thread.absorb(commit.absorbed.items(), now)
         for id in commit.cancelled:
             thread.inbox.pop(id, None)
@@ -210,6 +155,14 @@ class MemoryStore(MemorySide):
                 held.append(waiting.row())
         return held
 
+    async def hold(self, thread: str, holder: str, until: float) -> float:
+        rows, now = self._thread(thread), self._now()
+        by, to = rows.held
+        if by != holder and to > now:
+            return to
+        rows.held = (holder, until)
+        return 0.0
+
     async def delivered(self, thread: str, ids: Sequence[str]) -> None:
         rows = self._thread(thread)
         for id in ids:
@@ -231,7 +184,7 @@ class MemoryStore(MemorySide):
 
     async def read(self, thread: str, after: int = 0, limit: int = 1000) -> list[StoredMessage]:
         bodies = self._thread(thread).bodies
-        return _messages(bodies, after, min(after + limit, len(bodies)))
+        return messages_of(bodies, after, min(after + limit, len(bodies)))
 
     async def row(self, thread: str) -> Row | None:
         rows = self._threads.get(thread)
@@ -283,7 +236,7 @@ class MemoryStore(MemorySide):
     async def prune(self, before: float) -> int:
         created = [waiting.created for rows in self._threads.values() for waiting in rows.outbox.values()]
         before = min([before, *created])
-        return sum(_pruned(rows, before) for rows in self._threads.values())
+        return sum(rows.forget(before) for rows in self._threads.values())
 
     async def export(self, thread: str) -> Exported:
         blobs = {hash: body for (of, hash), body in self._blobs.items() if of == thread}
@@ -292,13 +245,13 @@ class MemoryStore(MemorySide):
     async def take_in(self, exported: Exported) -> bool:
         id = exported.row.thread
         copy = self._threads.get(id)
-        if copy is not None and not _is_newer(exported.row, copy.row):
+        if id in self._deleted or (copy is not None and not _is_newer(exported.row, copy.row)):
             return False
         self._blobs = (
             {key: body for key, body in self._blobs.items() if key[0] != id} if copy else self._blobs
         )
         self._spaces.pop(views_space(id), None)
-        thread = self._threads[id] = _taken_in(exported)
+        thread = self._threads[id] = taken_in(exported)
         for hash, body in exported.blobs.items():
             self._blobs.setdefault((id, hash), body)
         views = {key: (value, self._now()) for key, value in exported.views.items()}
@@ -312,13 +265,13 @@ class MemoryStore(MemorySide):
     async def close(self) -> None:
         """Nothing is held but rows."""
 
-    def _thread(self, thread: str) -> _Thread:
+    def _thread(self, thread: str) -> MemoryThread:
         try:
             return self._threads[thread]
         except KeyError:
             raise Refused(f"There is no thread {thread!r} in this store.") from None
 
-    def _stir(self, thread: _Thread) -> None:
+    def _stir(self, thread: MemoryThread) -> None:
         if thread.inbox or thread.outbox or thread.row.owes:
             self._stirring[thread.row.thread] = thread
         else:
@@ -327,30 +280,13 @@ class MemoryStore(MemorySide):
 
 def _is_newer(row: Row, copy: Row) -> bool:
     """Whether a thread that is exported again stands for a copy of it that has not lived."""
-    return copy.state == ARRIVING and row.version.counter >= copy.version.counter
-
-
-def _taken_in(exported: Exported) -> _Thread:
-    thread = _Thread(exported.row)
-    thread.bodies = [message.body for message in exported.messages]
-    thread.inbox = {signal.id: (signal, arrived) for signal, arrived in exported.inbox}
-    thread.seen = {id: at for id, at, _ in exported.absorbed}
-    thread.dropped = {id: outcome for id, _, outcome in exported.absorbed if outcome != "absorbed"} or None
-    for row, created in exported.outbox:
-        waiting = thread.outbox[row.effect.id] = Waiting(row.effect, 0.0, "", created)
-        waiting.attempt, waiting.not_before = row.attempt, row.not_before
-    thread.records = [encode(record) for record in exported.records]
-    return thread
+    return copy.state in HUSKS and row.version.counter >= copy.version.counter
 
 
 def _is_asked(row: Row, asked: Asked) -> bool:
     if row.purpose == "compaction" and asked.get("purpose") is None:
         return False
     return all(wanted in (None, getattr(row, name)) for name, wanted in asked.items())
-
-
-def _messages(bodies: list[bytes], after: int, upto: int) -> list[StoredMessage]:
-    return [StoredMessage(position + 1, bodies[position]) for position in range(after, upto)]
 
 
 def _check_positions(commit: Commit, length: int) -> None:
@@ -360,12 +296,3 @@ def _check_positions(commit: Commit, length: int) -> None:
         if message.position != length + 1:
             raise Refused(f"Messages of thread {commit.thread} must follow {length}, not begin elsewhere.")
         length += 1
-
-
-def _pruned(thread: _Thread, before: float) -> int:
-    old = [id for id, at in thread.seen.items() if at < before]
-    for id in old:
-        del thread.seen[id]
-        if thread.dropped:
-            thread.dropped.pop(id, None)
-    return len(old)

@@ -9,10 +9,16 @@ class MemorySide:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._blobs: dict[tuple[str, str], bytes] = {}
+        self._blobs_at: dict[tuple[str, str], float] = {}
         self._spaces: dict[str, dict[str, tuple[bytes, float]]] = {}
 
     async def put_blob(self, thread: str, hash: str, body: bytes) -> None:
         self._blobs.setdefault((thread, hash), bytes(body))
+        self._blobs_at.setdefault((thread, hash), self._now())
+
+    def _drop_blob(self, key: tuple[str, str]) -> None:
+        del self._blobs[key]
+        self._blobs_at.pop(key, None)
 
     async def get_blob(self, thread: str, hash: str, start: int = 0, size: int = -1) -> bytes | None:
         body = self._blobs.get((thread, hash))

@@ -8,12 +8,12 @@ from typing import Protocol
 
 import pytest
 
-from torpor.ports import Clock, Side, Store
+from torpor.ports import Clock, Retention, Side, Store
 from torpor.testing.clock import FakeClock
 
 
-class FullStore(Store, Side, Protocol):
-    """A store that also keeps the small things beside threads."""
+class FullStore(Store, Side, Retention, Protocol):
+    """A store that also keeps the small things beside threads, and takes them away again."""
 
 
 Opening = Callable[[], AbstractAsyncContextManager[FullStore]]
