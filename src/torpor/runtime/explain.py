@@ -6,6 +6,7 @@ import msgspec
 
 from torpor.core.compaction import TRIES
 from torpor.core.effects import Invoke
+from torpor.core.moves import AWAY
 from torpor.core.plan import owes_now
 from torpor.core.record import SliceRecord
 from torpor.core.request import instant
@@ -211,7 +212,7 @@ def _slices(known: Known) -> list[Waiting]:
         return [
             Waiting(f"{row.thread}/retry", "retry", row.agent, row.updated, row.not_before, note=_why(known))
         ]
-    if not (known.received or owes) or row.state == "closed":
+    if not (known.received or owes) or row.state == "closed" or row.state in AWAY:
         return []
     if known.agents and row.agent not in known.agents:
         name = f"{row.agent} (known here: {', '.join(known.agents)})"

@@ -2,8 +2,13 @@
 
 import msgspec
 
-from torpor.core.errors import Refused
+from torpor.core.codec import decode_head
+from torpor.core.errors import Refused, Unavailable
+from torpor.core.moves import ARRIVING, MOVED, MOVING
 from torpor.ports import Row
+
+MOMENT = 2.0
+"""Seconds after which it is worth asking again for a thread that moves."""
 
 
 class UnknownThread(Refused):
@@ -12,6 +17,18 @@ class UnknownThread(Refused):
 
 class Contradicts(Refused):
     """What was done before stands against it: an id or key that is taken, a thread that is closed."""
+
+
+def here(row: Row) -> Row:
+    """A thread that lives in this store. ``Unavailable`` while it moves; ``Contradicts`` where it left."""
+    if row.state == MOVING:
+        text = f"The thread {row.thread!r} is moving to another store. Try again in a moment."
+        raise Unavailable(text, retry_after=MOMENT)
+    if row.state == ARRIVING:
+        raise Unavailable(f"Only a copy of the thread {row.thread!r} is here; it lives in another store.")
+    if row.state == MOVED:
+        raise Contradicts(f"The thread {row.thread!r} is not here. {decode_head(row.head, row.shape).reason}")
+    return row
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ import msgspec
 
 from torpor.core.codec import decode_head
 from torpor.core.errors import Broken, Refused, TorporError, Unavailable
+from torpor.core.moves import AWAY
 from torpor.core.thread import Head
 from torpor.ports import Row, Side, Store
 from torpor.runtime.asking import Asking
@@ -99,6 +100,8 @@ class _Round:
 
 def _open(row: Row, servers: Collection[str]) -> Iterator[Open]:
     """What is open of a thread at these servers."""
+    if row.state in AWAY:
+        return
     try:
         head = decode_head(row.head, row.shape)
     except (Unavailable, Broken):

@@ -15,6 +15,7 @@ from torpor.core.compaction import begin_asked_for, is_due, make_room, make_room
 from torpor.core.errors import Conflict, ModelRefused, TorporError, Unavailable
 from torpor.core.family import park
 from torpor.core.messages import Born, Noted
+from torpor.core.moves import AWAY
 from torpor.core.plan import Complete, Exceeded, owes_now, plan
 from torpor.core.record import SliceRecord
 from torpor.core.retry import Again, Park, after_failure
@@ -42,6 +43,8 @@ async def run_slice(kit: Kit, running: Running) -> Outcome:
     running.loaded = kit.clock.now()
     running.taken = snapshot.signals
     row = snapshot.row
+    if row.state in AWAY:
+        return Outcome(row.state)
     member = kit.roster.get(row.agent)
     if member is None:
         return _unknown(kit, row)

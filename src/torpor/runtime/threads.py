@@ -9,6 +9,7 @@ import msgspec
 from torpor.core.codec import decode_head, decode_message
 from torpor.core.errors import Refused
 from torpor.core.messages import By, Noted, Part, Queued, Said, text_of
+from torpor.core.moves import AWAY, MOVING
 from torpor.core.record import SliceRecord
 from torpor.core.signals import (
     AnySignal,
@@ -32,7 +33,7 @@ from torpor.runtime.forking import Fork, forked
 from torpor.runtime.given import agent_name, check_fits, idempotency_key, thread_id, title, words
 from torpor.runtime.ids import Ids
 from torpor.runtime.questions import Question, Settled, Value
-from torpor.runtime.receipts import Begun, Contradicts, Receipt, UnknownThread
+from torpor.runtime.receipts import Begun, Contradicts, Receipt, UnknownThread, here
 from torpor.runtime.replies import Entry, Reply, Search
 from torpor.runtime.roster import Roster
 
@@ -138,7 +139,7 @@ class Threads:
         It has the same agent, owner, user, context and tier; no call of the other is open in it, and no
         subscription. ``Refused`` if there is no such position.
         """
-        source = await self.row(thread)
+        source = here(await self.row(thread))
         fork = forked(thread, await self.history(thread), at)
         now, key = await self.store.now(), idempotency_key(key)
         row = Row(
@@ -209,7 +210,7 @@ class Threads:
         if row is None or open_ is None:
             return await questions.settled(self.store, wait)
         now = await self.store.now()
-        signal = questions.answer_to(open_, row.thread, value, comment, by, now)
+        signal = questions.answer_to(open_, here(row).thread, value, comment, by, now)
         if await self._post(row, signal):
             return await questions.repeated(self.store, signal)
         return Settled(wait, questions.RECEIVED)
@@ -276,7 +277,7 @@ class Threads:
                 reply = search.feed(await self._read(thread, search.position, 1_000_000))
                 if reply is not None:
                     return reply
-                if row.state != "open" and not at_work:
+                if row.state not in ("open", MOVING) and not at_work:
                     raise Refused(_ended(row, decode_head(row.head, row.shape)))
                 if deadline is not None and self.clock.now() >= deadline:
                     raise TimeoutError(f"No reply yet. {(await self.explain(thread)).text}")
@@ -319,7 +320,7 @@ class Threads:
         raise Refused("Nothing has been said to this thread yet, so there is nothing to reply to.")
 
     async def _open(self, thread: str) -> Row:
-        row = await self.row(thread)
+        row = here(await self.row(thread))
         if row.state == "closed":
             raise Contradicts(f"The thread {thread!r} is closed.")
         return row
@@ -333,7 +334,7 @@ class Threads:
         *,
         cut: bool = False,
     ) -> None:
-        row = await self.row(thread)
+        row = here(await self.row(thread))
         signal = kind(thread, f"{word}/{self.ids.text(12)}", await self.store.now(), by)
         await self._post(row, signal, cut=cut)
 
@@ -379,7 +380,7 @@ class Threads:
 
 def _ended(row: Row, head: Head) -> str:
     reason = f": {head.reason.rstrip('.')}." if head.reason else "."
-    closed = row.state == "closed" or "nudge" in reason
+    closed = row.state == "closed" or row.state in AWAY or "nudge" in reason
     hint = "" if closed else " Say something or nudge it to let it go on."
     return f"The thread is {row.state}{reason}{hint}"
 
