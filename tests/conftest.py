@@ -35,6 +35,7 @@ LONG = (
     "tests/protocol/test_peers.py",
     "tests/protocol/test_server_",
     "tests/runtime/test_bad_input.py",
+    "tests/runtime/test_bridged_calls.py::test_every_death",
     "tests/runtime/test_compaction.py",
     "tests/runtime/test_crash_points.py",
     "tests/runtime/test_event_threads.py::test_a_thousand_events_in_a_second[sqlite",
