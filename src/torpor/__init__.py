@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from torpor.runtime.questions import Question, Settled
     from torpor.runtime.replies import Reply
     from torpor.runtime.threads import Receipt
+    from torpor.tools.bridged import McpServer, OAuth
     from torpor.tools.catalog import RapServer
     from torpor.tools.functions import ToolContext, tool
     from torpor.tools.mcp.clients import mcp_servers
-    from torpor.tools.mcp.servers import McpServer, OAuth
 
 __version__ = "0.1.0"
 
@@ -26,8 +26,8 @@ _HOMES = {
     "Event": "torpor.public",
     "Events": "torpor.core.definition",
     "Limits": "torpor.core.definition",
-    "McpServer": "torpor.tools.mcp.servers",
-    "OAuth": "torpor.tools.mcp.servers",
+    "McpServer": "torpor.tools.bridged",
+    "OAuth": "torpor.tools.bridged",
     "Question": "torpor.runtime.questions",
     "RapServer": "torpor.tools.catalog",
     "Receipt": "torpor.runtime.threads",

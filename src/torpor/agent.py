@@ -13,9 +13,9 @@ from torpor.core.text import clean
 from torpor.core.tiers import TIERS
 from torpor.models.names import check
 from torpor.models.windows import check_window
+from torpor.tools.bridged import McpServer
 from torpor.tools.catalog import RESERVED, RapServer
 from torpor.tools.functions import FunctionTool, tool
-from torpor.tools.mcp.servers import McpServer
 
 if TYPE_CHECKING:
     from torpor.ports import Model

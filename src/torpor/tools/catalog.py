@@ -18,8 +18,8 @@ from torpor.core.definition import ToolSpec
 from torpor.core.errors import Refused
 from torpor.core.request import INJECTED
 from torpor.tools.addresses import check_url, origin_of, reach
+from torpor.tools.bridged import McpServer, is_bridged
 from torpor.tools.manifests import WireTool, parse_manifest
-from torpor.tools.mcp.servers import McpServer, is_bridged
 from torpor.tools.protocol import FEATURES
 from torpor.tools.schema import check_schema, compile_schema
 from torpor.tools.signatures import TOLERANCE, Secrets, checked_tolerance
