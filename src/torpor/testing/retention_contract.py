@@ -172,21 +172,20 @@ class DeletionContract(OpensStores):
             assert await store.closed(OLD) == roots
             assert await store.closed(OLD, limit=2) == roots[:2]
             assert await store.closed(OLD, after=roots[1]) == roots[2:]
-            await clock.advance(10)
+            clock.advance(10)
             assert await store.delete([roots[1]], closed_before=OLD) == 1
             assert await store.closed(OLD) == [roots[0], roots[2]]
 
     async def test_only_what_is_over_goes_by_age(self, opening: Opening) -> None:
         async with opening() as store:
-            for change, signals in (
-                ({"state": "open"}, ()),
-                ({"updated": OLD}, ()),
-                ({}, (BornSignal,)),
-                ({}, (ReportedSignal,)),
+            for state, updated, kind in (
+                ("open", START, said),
+                ("closed", OLD, said),
+                ("closed", START, _born),
+                ("closed", START, _reported),
             ):
-                row = thread_row(**{"state": "closed", **change})
-                given = [kind(row.thread, "news", START) for kind in signals]
-                await store.create(row, given)
+                row = thread_row(state=state, updated=updated)
+                await store.create(row, [kind(row.thread)])
                 with pytest.raises(Conflict, match=row.thread):
                     await store.delete([row.thread], closed_before=OLD)
                 assert await store.row(row.thread) == row
@@ -221,7 +220,7 @@ class ForgettingContract(OpensStores):
             await store.put(views_space(gone[2]), "list", b"v")
             await store.put("keys", "k1", b"v")
             before = await store.now() + 1
-            await clock.advance(10)
+            clock.advance(10)
             await store.put_blob(fresh(), "h", b"just now")
             assert await store.orphans(await store.now() - 60) == []
             assert await store.orphans(before) == gone
@@ -253,7 +252,7 @@ class ForgettingContract(OpensStores):
                 await store.create(row, [said(row.thread) for _ in range(700)])
                 snapshot = await store.load(row.thread, limit=1_000)
                 await store.commit(commit_on(snapshot))
-            await clock.advance(10)
+            clock.advance(10)
             assert await store.prune(await store.now() - 60) == 0
             assert await store.prune(await store.now() - 5) == 1_400
 
@@ -281,7 +280,7 @@ class HoldContract(OpensStores):
             assert await other.hold(row.thread, "two", 0.0) == until + 1
             assert await store.hold(row.thread, "one", 0.0) == 0
             assert await other.hold(row.thread, "two", until + 5) == 0
-            await clock.advance(60)
+            clock.advance(60)
             assert await store.hold(row.thread, "one", until + 100) == 0
 
     async def test_who_holds_a_thread_hinders_no_commit(self, opening: Opening) -> None:
@@ -331,3 +330,11 @@ async def _erased(store: FullStore, thread: str, limit: int = 1000) -> dict[str,
         for kind, count in found.items():
             erased[kind] = erased.get(kind, 0) + count
     return erased
+
+
+def _born(thread: str) -> BornSignal:
+    return BornSignal(thread, "born", START)
+
+
+def _reported(thread: str) -> ReportedSignal:
+    return ReportedSignal(thread, "reported", START)

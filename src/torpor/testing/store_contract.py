@@ -6,6 +6,7 @@ from torpor.testing.history_contract import HistoryContract
 from torpor.testing.moves_contract import MovesContract
 from torpor.testing.opening import FullStore, Opening, OpensStores
 from torpor.testing.races_contract import RacesContract
+from torpor.testing.retention_contract import RetentionContract
 from torpor.testing.samples import commit_on, ids, invoke, said, texts, thread_row, timer
 from torpor.testing.side_contract import SideContract
 from torpor.testing.threads_contract import CommitsContract, SignalsContract, ThreadsContract
@@ -24,6 +25,7 @@ class StoreContract(
     StrandedContract,
     SideContract,
     RacesContract,
+    RetentionContract,
 ):
     """All that a store promises while it is open."""
 

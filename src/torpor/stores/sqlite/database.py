@@ -124,6 +124,11 @@ class Database:
         self._check_open()
         return await asyncio.to_thread(self._read_aside, reading)
 
+    async def apart(self, work: Operation[T]) -> T:
+        """Run work beside the event loop, on a connection of its own and in no transaction."""
+        self._check_open()
+        return await asyncio.to_thread(self._work_apart, work)
+
     async def close(self) -> None:
         """Finish what was asked for and let go of the file. Idempotent."""
         if self._closed:
@@ -175,6 +180,15 @@ class Database:
                 connection.close()
             else:
                 self._spare.append(connection)
+
+    def _work_apart(self, work: Operation[T]) -> T:
+        connection = self._connected()
+        try:
+            return work(connection)
+        except sqlite3.Error as error:
+            raise fault(error, self.path) from error
+        finally:
+            connection.close()
 
     def _read(self, connection: sqlite3.Connection, reading: Operation[T]) -> T:
         try:

@@ -90,6 +90,6 @@ def _add_rows(connection: sqlite3.Connection, number: int, exported: Exported) -
 
 def _add_small(connection: sqlite3.Connection, exported: Exported, now: float) -> None:
     thread = exported.row.thread
-    connection.executemany(_SIDE["add_blob"], [(thread, *each) for each in exported.blobs.items()])
+    connection.executemany(_SIDE["add_blob"], [(thread, *each, now) for each in exported.blobs.items()])
     views = [(views_space(thread), key, value, now) for key, value in exported.views.items()]
     connection.executemany(_SIDE["put"], views)

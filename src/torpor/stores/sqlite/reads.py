@@ -33,7 +33,8 @@ def glance(connection: sqlite3.Connection, known: Known, limit: int, now: float)
     It is not where the thread was changed since, effects are to be taken, or the inbox is long.
     """
     row = known.row
-    found = connection.execute(_GLANCE, {"number": known.number, "now": now, "limit": limit + 1}).fetchall()
+    given = {"number": known.number, "thread": row.thread, "now": now, "limit": limit + 1}
+    found = connection.execute(_GLANCE, given).fetchall()
     if len(found) > limit or not found:
         return None
     as_known = (row.version.counter, row.version.commit_id, row.attempt, row.not_before, row.state, 0)

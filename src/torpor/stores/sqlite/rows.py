@@ -32,10 +32,11 @@ def row_of(values: tuple[Any, ...]) -> Row:
         shape=values[22],
         head=values[23],
         base=values[24],
+        source=values[25],
     )
 
 
-NUMBER = 25
+NUMBER = 26
 """Where the thread's inner number stands in those columns."""
 
 
@@ -68,6 +69,7 @@ def columns_of(row: Row) -> tuple[Any, ...]:
         row.shape,
         row.head,
         row.base,
+        row.source,
     )
 
 
@@ -97,4 +99,5 @@ def advance_of(commit: Commit, number: int) -> tuple[Any, ...]:
 
 def fixed_of(row: Row) -> list[Any]:
     """The columns that hardly ever change; left alone where they are as before, for their indexes' sake."""
-    return [row.agent, row.owner, row.user_id, row.purpose, row.root, row.parent, row.lineage, row.created]
+    names = (row.agent, row.owner, row.user_id, row.purpose, row.root, row.parent)
+    return [*names, row.lineage, row.created, row.source]

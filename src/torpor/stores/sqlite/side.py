@@ -19,8 +19,10 @@ class SqliteSide:
         self.database = database
 
     async def put_blob(self, thread: str, hash: str, body: bytes) -> None:
+        now = self.database.now()
+
         def write(connection: sqlite3.Connection) -> None:
-            connection.execute(_SQL["add_blob"], (thread, hash, body))
+            connection.execute(_SQL["add_blob"], (thread, hash, body, now))
 
         await self.database.write(write, heavy=len(body) >= HEAVY)
 
@@ -55,12 +57,6 @@ class SqliteSide:
         return await self.database.listing(
             lambda connection: dict(connection.execute(_SQL["entries"], (space,)).fetchall())
         )
-
-    async def forget(self, space: str, before: float) -> int:
-        def write(connection: sqlite3.Connection) -> int:
-            return connection.execute(_SQL["forget"], (space, before)).rowcount
-
-        return await self.database.write(write, heavy=True)
 
     async def seen(self, thread: str, signal: str) -> bool:
         return self.database.read(lambda connection: reads.outcome(connection, thread, signal)) is not None

@@ -14,22 +14,25 @@ from torpor.ports import Asked, Commit, Exported, OutboxRow, Posted, Row, Snapsh
 from torpor.stores.sqlite import moves, reads, writes
 from torpor.stores.sqlite.database import Database
 from torpor.stores.sqlite.kept import Kept
-from torpor.stores.sqlite.side import HEAVY, SqliteSide
+from torpor.stores.sqlite.retention import SqliteRetention
+from torpor.stores.sqlite.side import HEAVY
 
 
-class SqliteStore(SqliteSide):
-    """Threads in a SQLite file; both ``Store`` and ``Side``. Closing it closes the ``Database``."""
+class SqliteStore(SqliteRetention):
+    """Threads in a SQLite file; ``Store``, ``Side`` and ``Retention``. Closing it closes the ``Database``."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._holder = secrets.token_urlsafe(9)
         self._kept = Kept()
 
-    async def create(self, row: Row, signals: Sequence[AnySignal] = ()) -> bool:
+    async def create(self, row: Row, signals: Sequence[AnySignal] = (), *, effect: str = "") -> bool:
         if any(signal.thread != row.thread for signal in signals):
             raise Refused(f"A thread is created with signals to itself only; {row.thread} got others.")
         now = self.database.now()
-        return await self.database.write(lambda connection: writes.create(connection, row, signals, now))
+        return await self.database.write(
+            lambda connection: writes.create(connection, row, signals, effect, now)
+        )
 
     async def post(self, signals: Sequence[AnySignal]) -> list[Posted]:
         now = self.database.now()
@@ -73,6 +76,12 @@ class SqliteStore(SqliteSide):
     ) -> list[OutboxRow]:
         claimer = writes.Claimer(holder or self._holder, self.database.now(), until)
         return await self.database.write(lambda connection: writes.claim(connection, thread, ids, claimer))
+
+    async def hold(self, thread: str, holder: str, until: float) -> float:
+        now = self.database.now()
+        return await self.database.write(
+            lambda connection: writes.hold(connection, thread, holder, until, now)
+        )
 
     async def delivered(self, thread: str, ids: Sequence[str]) -> None:
         await self.database.write(lambda connection: writes.delivered(connection, thread, ids))
@@ -128,9 +137,6 @@ class SqliteStore(SqliteSide):
 
     async def outcome(self, thread: str, signal: str) -> str | None:
         return self.database.read(lambda connection: reads.outcome(connection, thread, signal))
-
-    async def prune(self, before: float) -> int:
-        return await self.database.write(lambda connection: writes.prune(connection, before), heavy=True)
 
     async def export(self, thread: str) -> Exported:
         return await self.database.listing(lambda connection: moves.export(connection, thread))

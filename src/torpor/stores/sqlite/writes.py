@@ -26,7 +26,8 @@ _GUARDED, _REWRITE = _THREADS["guarded"], _THREADS["rewrite"]
 _ADVANCE, _ADVANCE_KNOWN = _THREADS["advance"], _THREADS["advance_known"]
 _POSTPONE, _ADD_RECORD = _THREADS["postpone"], _THREADS["add_record"]
 _ADD_MESSAGE = _HISTORY["add"]
-_ADD_SIGNAL, _TAKE, _ABSORB, _PRUNE = _INBOX["add"], _INBOX["take"], _INBOX["absorb"], _INBOX["prune"]
+_ADD_SIGNAL, _TAKE, _ABSORB = _INBOX["add"], _INBOX["take"], _INBOX["absorb"]
+_HOLD, _HELD, _HAS_EFFECT = _THREADS["hold"], _THREADS["held"], _THREADS["has_effect"]
 _ADD_EFFECT, _ONE_EFFECT, _DELIVERED = _OUTBOX["add"], _OUTBOX["one"], _OUTBOX["delivered"]
 _CLAIM, _RELEASE, _HASTEN = _OUTBOX["claim"], _OUTBOX["release"], _OUTBOX["hasten"]
 
@@ -50,8 +51,14 @@ def number_of(connection: sqlite3.Connection, thread: str) -> int:
     return number
 
 
-def create(connection: sqlite3.Connection, row: Row, signals: Sequence[AnySignal], now: float) -> bool:
-    """Add a thread with its first signals, unless it exists."""
+def create(
+    connection: sqlite3.Connection, row: Row, signals: Sequence[AnySignal], effect: str, now: float
+) -> bool:
+    """Add a thread with its first signals, unless it exists, or what it comes of does not."""
+    if row.source and connection.execute(_NUMBER, (row.source,)).fetchone() is None:
+        return False
+    if effect and connection.execute(_HAS_EFFECT, (effect, row.parent)).fetchone() is None:
+        return False
     added = connection.execute(_ADD_THREAD, columns_of(row))
     if not added.rowcount:
         return False
@@ -120,7 +127,7 @@ def _advanced(connection: sqlite3.Connection, change: Commit, known: Known | Non
     base = change.base
     fixed = fixed_of(change.row)
     if known is not None and fixed_of(known.row) == fixed:
-        row = (*advance_of(change, known.number), base.counter, base.commit_id)
+        row = (*advance_of(change, known.number), base.counter, base.commit_id, change.thread)
         return known.number if connection.execute(_ADVANCE_KNOWN, row).rowcount else None
     found = connection.execute(_GUARDED, (change.thread,)).fetchone()
     if found is None or (found[1], found[2]) != (base.counter, base.commit_id):
@@ -230,6 +237,13 @@ def note(connection: sqlite3.Connection, record: SliceRecord) -> None:
     connection.execute(_ADD_RECORD, (number_of(connection, record.thread), encode(record)))
 
 
-def prune(connection: sqlite3.Connection, before: float) -> int:
-    """Forget signals absorbed before an instant."""
-    return connection.execute(_PRUNE, {"before": before}).rowcount
+def hold(connection: sqlite3.Connection, thread: str, holder: str, until: float, now: float) -> float:
+    """Take the right to work on a thread, unless somebody else has it; then until when."""
+    given = {"thread": thread, "holder": holder, "until": until, "now": now}
+    if connection.execute(_HOLD, given).rowcount:
+        return 0.0
+    found = connection.execute(_HELD, (thread,)).fetchone()
+    if found is None:
+        raise Refused(f"There is no thread {thread!r} in this store.")
+    held: float = found[0]
+    return held

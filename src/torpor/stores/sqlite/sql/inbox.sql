@@ -23,9 +23,6 @@ DELETE FROM inbox WHERE thread = ? AND id = ?
 INSERT INTO absorbed (thread, id, at, outcome) VALUES (?, ?, ?, ?)
 
 -- name: outcome
-SELECT outcome FROM absorbed WHERE thread = (SELECT number FROM threads WHERE thread = ?1) AND id = ?2
+SELECT outcome FROM absorbed WHERE thread = (SELECT number FROM threads WHERE thread = ?1 AND state <> 'deleted') AND id = ?2
 UNION ALL
-SELECT '' FROM inbox WHERE thread = (SELECT number FROM threads WHERE thread = ?1) AND id = ?2
-
--- name: prune
-DELETE FROM absorbed WHERE at < min(:before, (SELECT coalesce(min(created), :before) FROM outbox))
+SELECT '' FROM inbox WHERE thread = (SELECT number FROM threads WHERE thread = ?1 AND state <> 'deleted') AND id = ?2

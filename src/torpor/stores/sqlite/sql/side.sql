@@ -1,5 +1,5 @@
 -- name: add_blob
-INSERT INTO blobs (thread, hash, body) VALUES (?, ?, ?) ON CONFLICT (thread, hash) DO NOTHING
+INSERT INTO blobs (thread, hash, body, at) VALUES (?, ?, ?, ?) ON CONFLICT (thread, hash) DO NOTHING
 
 -- name: blob
 SELECT number FROM blobs WHERE thread = ? AND hash = ?
@@ -16,6 +16,3 @@ SELECT value FROM small WHERE space = ? AND key = ?
 
 -- name: entries
 SELECT key, value FROM small WHERE space = ? ORDER BY key
-
--- name: forget
-DELETE FROM small WHERE space = ? AND at < ?

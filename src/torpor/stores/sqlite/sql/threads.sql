@@ -1,35 +1,46 @@
 -- name: columns
 thread, agent, counter, commit_id, owner, user_id, context, tier, purpose, root, parent, lineage, state,
-owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, base, number
+owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, base, source, number
 
 -- name: add
 INSERT INTO threads (
     thread, agent, counter, commit_id, owner, user_id, context, tier, purpose, root, parent, lineage, state,
-    owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, base
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, base, source
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (thread) DO NOTHING
 
 -- name: one
 SELECT $columns
-FROM threads WHERE thread = ?
+FROM threads WHERE thread = ? AND state <> 'deleted'
 
 -- name: glance
 SELECT threads.counter, threads.commit_id, threads.attempt, threads.not_before, threads.state,
     EXISTS (SELECT 1 FROM outbox WHERE outbox.thread = threads.number AND outbox.claimed_until <= :now),
     inbox.number, inbox.due, inbox.body
 FROM threads LEFT JOIN inbox INDEXED BY inbox_due ON inbox.thread = threads.number
-WHERE threads.number = :number
+WHERE threads.number = :number AND threads.thread = :thread
 LIMIT :limit
 
 -- name: address
-SELECT number, agent, owner, tier FROM threads WHERE thread = ?
+SELECT number, agent, owner, tier FROM threads WHERE thread = ? AND state <> 'deleted'
 
 -- name: number
-SELECT number FROM threads WHERE thread = ?
+SELECT number FROM threads WHERE thread = ? AND state <> 'deleted'
+
+-- name: hold
+UPDATE threads SET held_by = :holder, held_until = :until
+WHERE thread = :thread AND state <> 'deleted' AND (held_by = :holder OR held_until <= :now)
+
+-- name: held
+SELECT held_until FROM threads WHERE thread = ? AND state <> 'deleted'
+
+-- name: has_effect
+SELECT 1 FROM outbox
+WHERE id = ? AND thread = (SELECT number FROM threads WHERE thread = ? AND state <> 'deleted')
 
 -- name: guarded
-SELECT number, counter, commit_id, agent, owner, user_id, purpose, root, parent, lineage, created
-FROM threads WHERE thread = ?
+SELECT number, counter, commit_id, agent, owner, user_id, purpose, root, parent, lineage, created, source
+FROM threads WHERE thread = ? AND state <> 'deleted'
 
 -- name: advance
 UPDATE threads SET
@@ -41,11 +52,11 @@ WHERE number = ?
 UPDATE threads SET
     counter = ?, commit_id = ?, context = ?, tier = ?, state = ?, owes = ?, waits = ?, attempt = ?,
     not_before = ?, updated = ?, title = ?, trace = ?, length = ?, shape = ?, head = ?, base = ?
-WHERE number = ? AND counter = ? AND commit_id = ?
+WHERE number = ? AND counter = ? AND commit_id = ? AND thread = ?
 
 -- name: rewrite
 UPDATE threads SET
-    agent = ?, owner = ?, user_id = ?, purpose = ?, root = ?, parent = ?, lineage = ?, created = ?
+    agent = ?, owner = ?, user_id = ?, purpose = ?, root = ?, parent = ?, lineage = ?, created = ?, source = ?
 WHERE number = ?
 
 -- name: postpone
@@ -53,7 +64,7 @@ UPDATE threads SET attempt = ?, not_before = ?, state = coalesce(nullif(?, ''), 
 WHERE thread = ? AND counter = ? AND commit_id = ?
 
 -- name: asked
-thread > :after
+thread > :after AND state <> 'deleted'
     AND (:owner IS NULL OR owner = :owner) AND (:agent IS NULL OR agent = :agent)
     AND (:state IS NULL OR state = :state)
     AND (:root IS NULL OR root = :root) AND (:parent IS NULL OR parent = :parent)
@@ -118,7 +129,7 @@ WITH found (number, since) AS (
 first (number, since) AS (SELECT number, min(since) FROM found GROUP BY number)
 SELECT $columns, first.since
 FROM first JOIN threads USING (number)
-WHERE threads.state NOT IN ('moving', 'arriving', 'moved')
+WHERE threads.state NOT IN ('moving', 'arriving', 'moved', 'deleted')
     AND (:agents IS NULL OR threads.agent IN (SELECT value FROM json_each(:agents)))
 ORDER BY first.since, number LIMIT :limit OFFSET :skip
 
