@@ -45,14 +45,14 @@ PATIENCE = 60.0
 IDLE = 0.25
 """Seconds between the keeper's looks whether anybody is left."""
 
-SCHEMA = "torpor_schema"
+LEDGER = "migrations"
 """The table that says which migrations were run."""
 
 _LEAVE_ALONE = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
-_TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> '{SCHEMA}'"
+_TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = 'torpor' AND tablename <> '{LEDGER}'"
 
 
 class Missing(Exception):
@@ -125,7 +125,8 @@ class Cluster:
             with psycopg.connect(self.url(name), autocommit=True) as connection:
                 connection.execute(_LEAVE_ALONE)
                 tables = connection.execute(_TABLES).fetchall()
-                deletes = [sql.SQL("DELETE FROM {}").format(sql.Identifier(table)) for (table,) in tables]
+                names = [sql.Identifier("torpor", table) for (table,) in tables]
+                deletes = [sql.SQL("DELETE FROM {}").format(name) for name in names]
                 with connection.transaction():
                     for delete in deletes:
                         connection.execute(delete)

@@ -1,0 +1,234 @@
+"""The PostgreSQL database that a store and a queue of one process share."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool
+
+from torpor.core.errors import Refused
+from torpor.ports import Clock
+from torpor.stores.postgres.faults import fault, lost, raced, turned_away, unprepared
+from torpor.stores.postgres.place import Place
+from torpor.stores.postgres.schema import migrate
+from torpor.stores.postgres.texts import adapt
+from torpor.stores.statements import statements
+
+log = logging.getLogger("torpor.postgres")
+logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # what it warns of, callers are told
+
+OLDEST = 130_000
+"""The first PostgreSQL that this is written for, as ``server_version_num`` says it."""
+
+PATIENCE = 5.0
+"""Seconds for which a verb waits for a connection."""
+STALE = 30.0
+"""Seconds after which a connection that nobody used may have been dropped by something on the way."""
+TRIES = 5
+PAUSE = 0.01
+"""Seconds before the second try of a statement that lost a race; doubled with each."""
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+class Connection(psycopg.AsyncConnection[Row]):
+    """A session with the server, and when it last answered."""
+
+    used = 0.0
+
+
+class Database:
+    """A database and some connections to it, for the event loop that uses it first. Make it with ``open``."""
+
+    def __init__(self, place: Place, clock: Clock | None, *, prepares: bool):
+        self.place = place
+        self.clock = clock
+        self._prepare = 1 if prepares else None
+        self._pool: AsyncConnectionPool[Connection] | None = None
+        self._suspect = 0.0
+        """Connections that were used before this instant may be dead."""
+        self._closed = False
+
+    @classmethod
+    def open(cls, url: str, *, clock: Clock | None = None) -> "Database":
+        """Look whether the database is there, and bring its tables up to date.
+
+        ``url``: ``postgresql://user:password@host:port/database``, with libpq's parameters and ``pool``, the
+        largest number of connections. ``clock`` stands in for the server's. ``Refused`` says what is wrong
+        with the URL or the database, ``Unavailable`` that it may pass.
+        """
+        place = Place(url)
+        with _connected(place) as connection:
+            try:
+                _check_age(connection, place)
+                migrate(connection, place)
+                prepares = _is_direct(connection)
+            except psycopg.Error as error:
+                raise fault(error, place) from error
+        return cls(place, clock, prepares=prepares)
+
+    @property
+    def given_now(self) -> float | None:
+        """The time, where it is not the server's."""
+        return self.clock.now() if self.clock else None
+
+    def statements(self, package: str, path: str) -> dict[str, str]:
+        """The named statements of a package's .sql file."""
+        return statements(package, path)
+
+    async def ask(
+        self, statement: str, given: Mapping[str, Any] | None = None, *, once: bool = False
+    ) -> list[Row]:
+        """Run one statement, as a transaction of its own and in one round trip, and give its rows.
+
+        One that lost a race is run again, and so is one whose connection was lost: unless ``once``, it must
+        not matter that it may have been run before. ``Unavailable`` if that does not help.
+        """
+        return await self._persist(lambda: self._ask(statement, given), once=once)
+
+    async def together(self, asked: Sequence[tuple[str, Mapping[str, Any]]]) -> list[list[Row]]:
+        """Run statements in one transaction, all as of one instant, and give the rows of each.
+
+        Sent one after the other without waiting. Repeated as by ``ask``, each time from the beginning.
+        """
+        return await self._persist(lambda: self._ask_together(asked), once=False)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection that commits each statement by itself, or what is done in its ``transaction()``.
+
+        What PostgreSQL raises inside comes out as one of our errors.
+        """
+        try:
+            async with self._lent() as connection:
+                yield connection
+        except psycopg.Error as error:
+            raise fault(error, self.place) from error
+
+    async def close(self) -> None:
+        """Let go of the connections. Idempotent."""
+        self._closed = True
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def _persist(self, asking: Callable[[], Awaitable[T]], *, once: bool) -> T:
+        for tried in count(1):
+            try:
+                return await asking()
+            except psycopg.Error as error:
+                if tried == TRIES or not self._is_worth_another(error, once):
+                    raise fault(error, self.place) from error
+            await asyncio.sleep(PAUSE * 2 ** (tried - 1) * (1 + secrets.randbelow(100) / 100))
+        raise AssertionError("count ends")
+
+    async def _ask(self, statement: str, given: Mapping[str, Any] | None) -> list[Row]:
+        async with self._lent() as connection:
+            cursor = connection.cursor(binary=True)
+            await cursor.execute(statement.encode(), given)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def _ask_together(self, asked: Sequence[tuple[str, Mapping[str, Any]]]) -> list[list[Row]]:
+        async with self._lent() as connection:
+            async with connection.pipeline():
+                await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                cursors = [connection.cursor(binary=True) for _ in asked]
+                for cursor, (statement, given) in zip(cursors, asked, strict=True):
+                    await cursor.execute(statement.encode(), given)
+                await connection.execute("COMMIT")
+            return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    @asynccontextmanager
+    async def _lent(self) -> AsyncIterator[Connection]:
+        pool = await self._opened()
+        connection = await self._fresh(pool)
+        try:
+            yield connection
+            connection.used = time.monotonic()
+        except psycopg.Error as error:
+            if lost(error):
+                self._suspect = time.monotonic()
+                await connection.close()
+            raise
+        finally:
+            await pool.putconn(connection)
+
+    async def _fresh(self, pool: AsyncConnectionPool[Connection]) -> Connection:
+        """A connection that can be trusted to be one still: asking would cost as much as a statement."""
+        while True:
+            connection = await pool.getconn()
+            if connection.used > max(self._suspect, time.monotonic() - STALE):
+                connection.prepare_threshold = self._prepare
+                return connection
+            await connection.close()
+            await pool.putconn(connection)
+
+    async def _opened(self) -> AsyncConnectionPool[Connection]:
+        if self._closed:
+            raise Refused(f"The store {self.place} was closed. Open it again to go on.")
+        if self._pool is None:
+            self._pool = AsyncConnectionPool(
+                self.place.conninfo,
+                connection_class=Connection,
+                kwargs={"autocommit": True, "prepare_threshold": self._prepare},
+                configure=_configured,
+                min_size=1,
+                max_size=self.place.pool,
+                open=False,
+                name="torpor",
+                timeout=PATIENCE,
+                reconnect_timeout=60.0,
+            )
+            await self._pool.open()
+        return self._pool
+
+    def _is_worth_another(self, error: psycopg.Error, once: bool) -> bool:
+        if unprepared(error) and self._prepare is not None:
+            self._prepare = None
+            log.warning("Statements are no longer prepared at %s: sessions change in between", self.place)
+            return True
+        return raced(error) or (lost(error) and not once)
+
+
+async def _configured(connection: Connection) -> None:
+    adapt(connection.adapters)
+    connection.used = time.monotonic()
+
+
+def _connected(place: Place) -> psycopg.Connection[Row]:
+    """A connection of its own, whatever is on the way."""
+    try:
+        return psycopg.connect(place.conninfo, autocommit=True, prepare_threshold=None)
+    except psycopg.Error as error:
+        if place.plain or "startup parameter" not in str(error):
+            raise turned_away(error, place) from error
+    place.plain = True
+    log.warning(
+        "What is in front of %s takes no options: set statement_timeout, lock_timeout and "
+        "idle_in_transaction_session_timeout for the database user instead (ALTER ROLE ... SET)",
+        place,
+    )
+    return _connected(place)
+
+
+def _check_age(connection: psycopg.Connection[Row], place: Place) -> None:
+    if connection.info.server_version < OLDEST:
+        raise Refused(
+            f"The PostgreSQL server of {place} is too old: version {OLDEST // 10_000} or later is needed."
+        )
+
+
+def _is_direct(connection: psycopg.Connection[Row]) -> bool:
+    """Whether this is one session of the server: a proxy makes up the number that it greets with.
+
+    Behind one, a statement that was prepared may be another session's, or of another text.
+    """
+    found: Sequence[Any] | None = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return found is not None and found[0] == connection.info.backend_pid

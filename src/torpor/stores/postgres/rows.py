@@ -1,0 +1,91 @@
+"""Between rows of the tables and values of ours."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from torpor.core.codec import decode_effect, encode
+from torpor.core.signals import AnySignal, kind_of
+from torpor.ports import Commit, OutboxRow, Row, Version
+
+Given = dict[str, Any]
+"""Parameters of a statement, by name."""
+
+
+def row_of(values: Sequence[Any]) -> Row:
+    """A thread's row from the columns that ``threads.sql`` selects."""
+    return Row(
+        thread=values[0],
+        agent=values[1],
+        version=Version(values[2], values[3]),
+        owner=values[4],
+        user_id=values[5],
+        context=values[6],
+        tier=values[7],
+        purpose=values[8],
+        root=values[9],
+        parent=values[10],
+        lineage=values[11],
+        state=values[12],
+        owes=values[13],
+        waits=values[14],
+        attempt=values[15],
+        not_before=values[16],
+        created=values[17],
+        updated=values[18],
+        title=values[19],
+        trace=values[20],
+        length=values[21],
+        shape=values[22],
+        head=values[23],
+        base=values[24],
+    )
+
+
+COLUMNS = 25
+"""How many columns those are."""
+
+
+def columns_of(row: Row) -> Given:
+    """The columns of a new row."""
+    version = row.version
+    return {**msgspec.structs.asdict(row), "counter": version.counter, "commit_id": version.commit_id}
+
+
+def moved_of(commit: Commit) -> Given:
+    """What a commit makes of a row, and where it expects it."""
+    return {
+        **msgspec.structs.asdict(commit.row),
+        "thread": commit.thread,
+        "counter": commit.base.counter,
+        "before": commit.base.commit_id,
+        "commit_id": commit.commit_id,
+    }
+
+
+def signal_of(signal: AnySignal) -> Given:
+    """The columns of one signal."""
+    return {
+        "thread": signal.thread,
+        "id": signal.id,
+        "kind": kind_of(signal),
+        "due": float(signal.due),
+        "body": encode(signal),
+    }
+
+
+def signals_of(signals: Sequence[AnySignal]) -> Given:
+    """The columns of several signals, each as a list."""
+    return {
+        "ids": [signal.id for signal in signals],
+        "kinds": [kind_of(signal) for signal in signals],
+        "dues": [float(signal.due) for signal in signals],
+        "bodies": [encode(signal) for signal in signals],
+    }
+
+
+def outbox_row(values: Sequence[Any]) -> OutboxRow:
+    """An outbox row from its body, attempt, earliest instant, and the end of its claim."""
+    body, attempt, not_before, claimed_until = values
+    return OutboxRow(decode_effect(body), attempt, not_before, claimed_until)
