@@ -108,6 +108,20 @@ class Messenger:
             told.append(self._bridge.close_thread(row.thread))
         await asyncio.gather(*told)
 
+    async def keeps_state(self, thread: str, manifest: str) -> bool:
+        """Whether a manifest that is kept beside a thread says that its server has state of sessions."""
+        body = await self._home.side.get_blob(thread, manifest)
+        return body is not None and read_manifest(body, manifest).needs_migration
+
+    def signs(self, server: str) -> bool:
+        """Whether a server signs what it sends."""
+        known = self._home.servers.get(server)
+        return known is not None and known.secrets is not None
+
+    async def migrate(self, server: str, session: str, destination: str, trace: str) -> None:
+        """Have a server move a session; returns once it has."""
+        await self._transport.migrate(server, session, destination, trace)
+
     async def choose(self, row: Row, effect: Choose) -> None:
         """Tell a server once what a person chose."""
         if is_bridged(effect.server):

@@ -80,7 +80,7 @@ class Thread:
         return await self._threads.explain(self.id)
 
     async def waits(self) -> list[Question]:
-        """What people are asked for it now: choices, authorizations, approvals."""
+        """What people are asked for it now: choices, forms, authorizations, approvals."""
         return await self._threads.waits(self.id)
 
     async def views(self) -> list[View]:
@@ -90,9 +90,9 @@ class Thread:
     async def answer(self, wait: str, value: Value, *, comment: str = "", by: str = "") -> Settled:
         """Answer one of its waits by id; durable when this returns. The first answer counts.
 
-        ``value``: for a choice its text or place, for an approval True or False, for an authorization True
-        (it is done); None dismisses a choice or an authorization. ``by``: who answers. ``Refused`` names what
-        may be answered. A wait that is over or unknown is told as the outcome.
+        ``value``: for a choice its text or place, for a form a dict or ``decline``, for an approval True or
+        False, for an authorization True (it is done); None dismisses all but an approval. ``by``: who
+        answers. ``Refused`` names what may be answered. A wait that is over or unknown: see the outcome.
         """
         if not wait.startswith(f"{self.id}."):
             return Settled(wait, "unknown")

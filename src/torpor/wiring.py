@@ -42,7 +42,9 @@ from torpor.stores.sqlite import Database, SqliteStore
 from torpor.tools.addresses import host_of, is_loopback
 from torpor.tools.callbacks import Callbacks
 from torpor.tools.client import HttpTransport
+from torpor.tools.forwarding import Forwarding
 from torpor.tools.mcp.servers import McpServer
+from torpor.tools.schema import fits
 from torpor.tools.tokens import Keys, scope_of
 
 if TYPE_CHECKING:
@@ -138,15 +140,18 @@ class Parts:
         self._stack.push_async_callback(self.transport.close)
         self._stack.push_async_callback(_let_go, [member.model for member in members])
         self.keys = await Keys.open(self.side)
+        forwarding = Forwarding()
+        self._stack.push_async_callback(forwarding.close)
         self.callbacks = Callbacks(
-            self.store, self.side, self.keys, self.clock, servers=self.servers.values(), live=self.live
-        )
+            self.store, self.side, self.keys, self.clock, servers=self.servers.values(), live=self.live,
+            forward=forwarding,
+        )  # fmt: skip
         self.threads = Threads(
-            self.store, self.side, self.queue, self.live, self.roster, self.clock, self.ids
+            self.store, self.side, self.queue, self.live, self.roster, self.clock, self.ids, fits=fits
         )
         if self._bridge is not None:
             self._stack.push_async_callback(self._bridge.close)
-        messenger = Messenger(self, self.transport, self._bridge)
+        self.messenger = messenger = Messenger(self, self.transport, self._bridge)
         self.equipment = Equipment(self.side, messenger)
         consents = Consents(self.store, self.roster, self.equipment)
         self.dispatcher = Dispatcher(
@@ -200,10 +205,13 @@ class Parts:
                     task.cancel()
                 await asyncio.gather(*background, return_exceptions=True)
 
-    async def callback_url(self, thread: str, call: str, server: str = "") -> str:
-        """Where a tool server posts what comes of a call. ``Unavailable`` while no server is registered."""
+    async def callback_url(self, thread: str, call: str, server: str = "", *, signs: bool = False) -> str:
+        """Where a tool server posts what comes of a call. ``Unavailable`` while no server is registered.
+
+        ``signs``: it signs what it sends, although it is not configured here.
+        """
         known = self.servers.get(server)
-        scope = scope_of(server) if known and known.secrets else "call"
+        scope = scope_of(server) if signs or (known and known.secrets) else "call"
         base = self.public_url or self.here or (await self.address()).url
         if not base:
             raise Unavailable(

@@ -65,6 +65,13 @@ def authorization(found: Played, id: str, **fields: Any) -> RequestedSignal:
     )  # fmt: skip
 
 
+def form(found: Played, id: str, **fields: Any) -> RequestedSignal:
+    return RequestedSignal(
+        THREAD, found._id(f"{id}/form"), found.coming, By("tool"),
+        call=id, kind="form", prompt="Where to?", schema='{"type":"object"}', url="mcp:x/1", **fields,
+    )  # fmt: skip
+
+
 def due(found: Played, wait: str) -> Due:
     signal = found.timers[f"{wait}/wait"]
     assert isinstance(signal, Due)
@@ -595,3 +602,58 @@ def test_apr_17_each_answer_is_the_same_work() -> None:
     assert len(sizes) == 1
     assert len(found.requests) == 10
     assert sum(isinstance(one, Noted) and isinstance(one.note, Answered) for one in found.messages) == 10
+
+
+def choices(found: Played) -> list[Choose]:
+    return [effect for effect in found.effects if isinstance(effect, Choose)]
+
+
+# ------------------------------------------------------------------ forms
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"),
+    [('{"city": "Riga"}', "filled"), ("{}", "filled"), ("decline", "declined"), ("dismiss", "dismissed")],
+)
+def test_what_is_filled_in_is_told_to_the_tool(value: str, outcome: str) -> None:
+    found, a = remote()
+    found.absorb(form(found, a))
+    [wait] = found.head.waits.values()
+    assert (wait.id, wait.kind, wait.schema) == (f"{THREAD}.{a}.form", "form", '{"type":"object"}')
+    found.absorb(answer(found, wait.id, value))
+    assert choices(found) == [Choose(f"{wait.id}/choice", a, SERVER, "mcp:x/1", 0, value)]
+    assert outcomes(found) == {wait.id: outcome}
+    [note] = found.all(Answered)
+    assert (note.outcome, note.value) == (outcome, value)
+    assert found.head.waits == {}
+    assert a in found.head.pending
+
+
+@pytest.mark.parametrize("value", ["", "0", "[1]", "done", "approve"])
+def test_what_is_no_form_is_no_answer_to_one(value: str) -> None:
+    found, a = remote()
+    found.absorb(form(found, a))
+    [id] = found.head.waits
+    found.absorb(answer(found, id, value))
+    assert list(found.head.waits) == [id]
+    assert choices(found) == []
+
+
+def test_a_form_that_nobody_fills_in_is_put_away_in_time() -> None:
+    found, a = remote()
+    found.absorb(form(found, a, expires=found.now + 60.0))
+    [wait] = found.head.waits.values()
+    found.absorb(due(found, wait.id))
+    assert choices(found) == [Choose(f"{wait.id}/choice", a, SERVER, "mcp:x/1", 0, "dismiss")]
+    assert outcomes(found) == {wait.id: "expired"}
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_tool_that_wants_to_be_told_of_its_authorization_is(told: bool) -> None:
+    found, a = remote()
+    found.absorb(authorization(found, a, told=told))
+    [wait] = found.head.waits.values()
+    found.absorb(answer(found, wait.id, "done"))
+    expected = [Choose(f"{wait.id}/choice", a, SERVER, "https://login.test/x", 0, "done")]
+    assert choices(found) == (expected if told else [])
+    assert outcomes(found) == {wait.id: "authorized"}

@@ -30,6 +30,7 @@ from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import SqliteStore
 from torpor.testing.clock import START, FakeClock
 from torpor.tools.functions import FunctionTool
+from torpor.tools.schema import fits
 from torpor.wiring import Parts
 
 SOON = 10.0
@@ -464,7 +465,7 @@ def wait(kind: str, *choices: str) -> OpenWait:
 )  # fmt: skip
 def test_answers_are_understood(kind: str, given: Value, value: str) -> None:
     choices = ("red", "green", "blue", "7") if kind == "choice" else ()
-    assert value_of(wait(kind, *choices), given) == value
+    assert value_of(wait(kind, *choices), given, fits) == value
 
 
 @pytest.mark.parametrize(
@@ -478,12 +479,51 @@ def test_answers_are_understood(kind: str, given: Value, value: str) -> None:
 def test_answers_that_are_none(kind: str, given: Value) -> None:
     choices = ("red", "twice", "twice", "last") if kind == "choice" else ()
     with pytest.raises(Refused, match="is no answer to this"):
-        value_of(wait(kind, *choices), given)
+        value_of(wait(kind, *choices), given, fits)
 
 
 def test_a_choice_may_be_called_dismiss() -> None:
-    assert value_of(wait("choice", "keep", "dismiss"), "dismiss") == "1"
-    assert value_of(wait("choice", "keep", "dismiss"), None) == "dismiss"
+    assert value_of(wait("choice", "keep", "dismiss"), "dismiss", fits) == "1"
+    assert value_of(wait("choice", "keep", "dismiss"), None, fits) == "dismiss"
+
+
+FORM = OpenWait(
+    "t.c.form", "form", "c", "tool",
+    schema='{"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}',
+)  # fmt: skip
+
+
+def test_what_is_filled_in_fits_its_form() -> None:
+    assert value_of(FORM, {"age": 7}, fits) == '{"age":7}'
+    assert [value_of(FORM, given, fits) for given in ("decline", "dismiss", None)] == [
+        "decline", "dismiss", "dismiss",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"age": "7"}, "does not fit the form: .*age"),
+        ({}, "does not fit the form: .*age"),
+        ({"age": 7, "more": "x" * 20_000}, "may have 16,000 bytes"),
+        ({"age": b"\xff"}, "does not fit the form"),
+        ({"age": object()}, "no JSON form"),
+        ("7", "or an object that fits its schema"),
+        (True, "or an object that fits its schema"),
+    ],
+)
+def test_what_does_not_fit_a_form_is_refused(given: Any, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        value_of(FORM, given, fits)
+
+
+def test_a_form_whose_schema_cannot_be_used_takes_no_object() -> None:
+    with pytest.raises(Refused, match="schema"):
+        value_of(replace_schema(FORM, '{"type": 3}'), {}, fits)
+
+
+def replace_schema(wait: OpenWait, schema: str) -> OpenWait:
+    return msgspec.structs.replace(wait, schema=schema)
 
 
 @BACKENDS

@@ -154,7 +154,7 @@ def _of_people(note: Requested | Answered, names: Names) -> str:
         prompt = f": {one_line(wait.prompt)}" if wait.prompt else ""
         options = f" [{' | '.join(one_line(choice, 80) for choice in wait.choices)}]" if wait.choices else ""
         return f"asks a person for {wait.kind} of {wait.name} ({wait.id}{ends}){prompt}{options}"
-    value = f" {one_line(note.value)}" if note.value and note.outcome == "chosen" else ""
+    value = f" {one_line(note.value)}" if note.value and note.outcome in ("chosen", "filled") else ""
     comment = f': "{one_line(note.comment)}"' if note.comment else ""
     return f"{names([note.wait])} {note.outcome}{value} ({source(note.by)}){comment}"
 

@@ -25,5 +25,8 @@ def asked(questions: Iterable[Question], now: float) -> Iterator[Text]:
             yield line(" " * 7, one_line(one.url, 10_000))
         for place, choice in enumerate(one.choices):
             yield line(" " * 7, f"{place}  ", one_line(choice, SHOWN))
-        words = "|".join(one.answers) if not one.choices else "PLACE|dismiss"
+        if one.form:
+            yield line(" " * 7, one_line(one.form, SHOWN))
+        words = "PLACE|dismiss" if one.choices else "|".join(one.answers)
+        words = f"'{{…}}'|{words}" if one.form else words
         yield line(" " * 7, (f"torpor answer {one.id} {words}", "cyan"))

@@ -128,12 +128,12 @@ class Link(Stored, frozen=True):
 
 
 class OpenWait(Stored, frozen=True):
-    """What a person is asked: a choice, an authorization or an approval. It belongs to a call."""
+    """What a person is asked: a choice, a form, an authorization or an approval. It belongs to a call."""
 
     id: str
     """The thread, the call and the kind, joined by dots."""
     kind: str
-    """``choice``, ``authorization`` or ``approval``."""
+    """``choice``, ``form``, ``authorization`` or ``approval``."""
     call: str
     name: str
     """The tool's."""
@@ -151,6 +151,10 @@ class OpenWait(Stored, frozen=True):
     """Of the call that shall be approved, cut to a marked beginning where long."""
     digest: str = ""
     """What is approved: hash of tool, server, arguments and policy."""
+    schema: str = ""
+    """Of a form: what its answer must be, a JSON Schema of an object, as JSON text."""
+    told: bool = False
+    """The tool server is told when an authorization is there; else it finds out by itself."""
 
 
 def text_of(parts: tuple[object, ...]) -> str:

@@ -8,7 +8,8 @@ class WaitSettled(Stored, frozen=True):
 
     id: str
     kind: str
-    """``call``, ``sleep``, ``subscription``, ``choice``, ``authorization`` or ``approval``."""
+    """``call``, ``sleep``, ``subscription``, ``choice``, ``form``, ``authorization`` or
+    ``approval``."""
     opened_at: float
     settled_at: float
     outcome: str

@@ -134,21 +134,25 @@ class Told(Signal, frozen=True, tag="told"):
 
 
 class RequestedSignal(Signal, frozen=True, tag="requested"):
-    """A tool server needs a person for a call: to choose, or to authorize it."""
+    """A tool server needs a person for a call: to choose, to fill in a form, or to authorize it."""
 
     call: str = ""
     kind: str = "choice"
-    """``choice`` or ``authorization``."""
+    """``choice``, ``form`` or ``authorization``."""
     prompt: str = ""
     choices: tuple[str, ...] = ()
     default: str = ""
     url: str = ""
     expires: float = 0.0
+    schema: str = ""
+    """Of a form; see ``OpenWait``."""
+    told: bool = False
+    """See ``OpenWait``."""
 
 
 class AnsweredSignal(Signal, frozen=True, tag="answered"):
-    """A person answers a wait. ``value``: an index of the choices, ``approve``, ``deny``, ``done`` or
-    ``dismiss``.
+    """A person answers a wait. ``value``: an index of the choices, a form's JSON object as text, ``decline``
+    (to fill in a form), ``approve``, ``deny``, ``done`` or ``dismiss``.
     """
 
     wait: str = ""

@@ -1,4 +1,4 @@
-"""Waits of people: choices, authorizations and approvals; each has an id and is settled once.
+"""Waits of people: choices, forms, authorizations and approvals; each has an id and is settled once.
 
 No wait holds up more than its call: new words are answered beside it, and whatever settles the call settles
 its waits.
@@ -25,6 +25,9 @@ COMMENT_KEPT = 2_000
 """Characters of a person's comment that are kept."""
 
 DISMISS = "dismiss"
+DECLINE = "decline"
+"""To fill in a form; its tool goes on without."""
+_FILLED = {DECLINE: "declined", DISMISS: "dismissed"}
 
 
 def ask(step: Step, call: Call, spec: ToolSpec) -> None:
@@ -64,6 +67,8 @@ def requested(step: Step, signal: RequestedSignal) -> str:
         deadline=signal.expires,
         server=call.server,
         url=signal.url,
+        schema=signal.schema,
+        told=signal.told,
     )
     _open(step, wait)
     return ABSORBED
@@ -77,8 +82,12 @@ def answered(step: Step, signal: AnsweredSignal) -> str:
     match wait.kind, signal.value:
         case "choice", value if value == DISMISS or _is_index(wait, value):
             _choose(step, wait, signal)
+        case "form", value if value in (DECLINE, DISMISS) or value.startswith("{"):
+            _fill_in(step, wait, _FILLED.get(value, "filled"), signal)
         case "authorization", "done":
             _over(step, wait, "authorized", signal)
+            if wait.told:
+                _tell(step, wait, value="done")
         case "authorization", "dismiss":
             _unauthorized(step, wait, "dismissed", signal)
         case "approval", "approve":
@@ -97,6 +106,8 @@ def expired(step: Step, signal: Due) -> str:
         return SETTLED
     if wait.kind == "choice":
         _choose(step, wait, signal)
+    elif wait.kind == "form":
+        _fill_in(step, wait, "expired", signal)
     elif wait.kind == "authorization":
         _unauthorized(step, wait, "expired", signal)
     elif wait.default == "approve":
@@ -133,7 +144,18 @@ def _choose(step: Step, wait: OpenWait, signal: AnsweredSignal | Due) -> None:
         outcome = "dismissed" if signal.value == DISMISS else "chosen"
         value = wait.default if signal.value == DISMISS else signal.value
     _over(step, wait, outcome, signal, value)
-    step.effects.append(Choose(f"{wait.id}/choice", wait.call, wait.server, wait.url, int(value)))
+    _tell(step, wait, int(value))
+
+
+def _tell(step: Step, wait: OpenWait, selected: int = 0, value: str = "") -> None:
+    step.effects.append(Choose(f"{wait.id}/choice", wait.call, wait.server, wait.url, selected, value))
+
+
+def _fill_in(step: Step, wait: OpenWait, outcome: str, signal: AnsweredSignal | Due) -> None:
+    """Tell the tool server what a person has filled in, or that nobody does."""
+    value = signal.value if isinstance(signal, AnsweredSignal) else DISMISS
+    _over(step, wait, outcome, signal, value)
+    _tell(step, wait, value=value)
 
 
 def _unauthorized(step: Step, wait: OpenWait, outcome: str, signal: AnsweredSignal | Due) -> None:

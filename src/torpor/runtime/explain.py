@@ -24,7 +24,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
     id: str
     kind: str
-    """``call``, ``sleep``, ``detached``, ``subscription``, ``child``, ``events``, ``choice``,
+    """``call``, ``sleep``, ``detached``, ``subscription``, ``child``, ``events``, ``choice``, ``form``,
     ``authorization``, ``approval``, ``summary``, ``manifest``, ``retry``, ``slice`` or ``agent``."""
     name: str
     since: float
@@ -276,7 +276,7 @@ def _phrase(wait: Waiting, now: float) -> str:
             return f"a child for events of {wait.name} ({since}{until}{note})"
         case "summary":
             return f"the summary of its history that {wait.name} writes ({since})"
-        case "choice" | "authorization" | "approval":
+        case "choice" | "form" | "authorization" | "approval":
             return f"a person's {wait.kind} for {wait.name} ({since}{until}{note})"
         case "detached":
             return f"the late result of {wait.name} ({since}{until}{note})"

@@ -1,5 +1,8 @@
 """What people are asked: questions as they are shown, answers as they may be given, and how they ended."""
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from torpor.core.codec import decode_head, decode_message
@@ -8,15 +11,23 @@ from torpor.core.messages import Answered, By, Noted, OpenWait, Requested, Resul
 from torpor.core.signals import AnsweredSignal
 from torpor.core.text import clean
 from torpor.core.thread import Head
-from torpor.core.waits import COMMENT_KEPT, DISMISS
+from torpor.core.waits import COMMENT_KEPT, DECLINE, DISMISS
 from torpor.ports import AUTHORIZATIONS, Row, Side, Store
 
 UNKNOWN = "unknown"
 RECEIVED = "received"
 ANSWERED = "answered"
 
-Value = str | int | bool | None
-"""An answer as a person gives it."""
+Value = str | int | bool | dict[str, Any] | None
+"""An answer as a person gives it; a form's is an object."""
+
+Fits = Callable[[str, object], list[str]]
+"""Says what is wrong with a value by a JSON Schema, given as JSON text."""
+
+FORM_KEPT = 16_000
+"""Bytes of what is filled into a form, as JSON."""
+SHOWN = 10
+"""Of what is wrong with it, how much is told at once."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +37,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """Answer it by this id; it names the thread, the call and the kind."""
     thread: str
     kind: str
-    """``choice``, ``authorization`` or ``approval``."""
+    """``choice``, ``form``, ``authorization`` or ``approval``."""
     call: str
     name: str
     """The tool's."""
@@ -44,7 +55,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str = ""
     """Of a call that shall be approved, all of them, as JSON text."""
     answers: tuple[str, ...] = ()
-    """What may be answered; of a choice also its place, from 0."""
+    """What may be answered; of a choice also its place, from 0; of a form also an object."""
+    form: str = ""
+    """What an object that is filled in must be: a JSON Schema, as JSON text."""
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -52,8 +65,8 @@ class Settled(msgspec.Struct, frozen=True):
 
     ``received``: it is stored and will be followed. With any other outcome it changes nothing: ``unknown``
     (there never was such a wait), ``answered`` (another answer is on its way), or how the wait has ended:
-    ``chosen``, ``authorized``, ``approved``, ``denied``, ``dismissed``, ``expired``, ``stale``,
-    ``interrupted``, ``stopped``, ``closed``, ``settled``.
+    ``chosen``, ``filled``, ``declined``, ``authorized``, ``approved``, ``denied``, ``dismissed``,
+    ``expired``, ``stale``, ``interrupted``, ``stopped``, ``closed``, ``settled``.
     """
 
     wait: str
@@ -98,6 +111,7 @@ def _question(thread: str, head: Head, wait: OpenWait) -> Question:
         url=wait.url if wait.kind == "authorization" else "",
         arguments=call.arguments if call and wait.kind == "approval" else "",
         answers=_answers(wait),
+        form=wait.schema,
     )
 
 
@@ -105,20 +119,41 @@ def _answers(wait: OpenWait) -> tuple[str, ...]:
     match wait.kind:
         case "choice":
             return (*wait.choices, DISMISS)
+        case "form":
+            return (DECLINE, DISMISS)
         case "authorization":
             return ("done", DISMISS)
         case _:
             return ("approve", "deny")
 
 
-def value_of(wait: OpenWait, given: Value) -> str:
-    """An answer as it is stored. ``Refused`` says which ones there are."""
+def value_of(wait: OpenWait, given: Value, fits: Fits) -> str:
+    """An answer as it is stored. ``Refused`` says which ones there are, or what is wrong with a form's."""
+    if wait.kind == "form" and isinstance(given, dict):
+        return _filled(wait, given, fits)
     value = _chosen(wait, given) if wait.kind == "choice" else _said(wait, given)
     if not value:
         known = ", ".join(repr(answer) for answer in _answers(wait))
-        places = f", or a place from 0 to {len(wait.choices) - 1}" if wait.kind == "choice" else ""
-        raise Refused(f"{given!a:.130} is no answer to this {wait.kind}. Answers: {known}{places}.")
+        more = {
+            "choice": f", or a place from 0 to {len(wait.choices) - 1}",
+            "form": ", or an object that fits its schema",
+        }.get(wait.kind, "")
+        raise Refused(f"{given!a:.130} is no answer to this {wait.kind}. Answers: {known}{more}.")
     return value
+
+
+def _filled(wait: OpenWait, given: dict[str, Any], fits: Fits) -> str:
+    try:
+        text = msgspec.json.encode(given).decode()
+    except (TypeError, ValueError) as error:
+        raise Refused(f"What was filled in has no JSON form: {error}.") from None
+    if len(text.encode()) > FORM_KEPT:
+        raise Refused(f"What is filled into a form may have {FORM_KEPT:,} bytes.")
+    problems = fits(wait.schema or "{}", given)
+    if problems:
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise Refused(f"What was filled in does not fit the form: {'; '.join(problems[:SHOWN])}{more}.")
+    return text
 
 
 def _chosen(wait: OpenWait, given: Value) -> str:
@@ -130,12 +165,15 @@ def _chosen(wait: OpenWait, given: Value) -> str:
         given = int(given) if given.isascii() and given.isdecimal() and len(given) < 5 else False
     if given is None:
         return DISMISS
-    return str(given) if not isinstance(given, bool) and 0 <= given < len(wait.choices) else ""
+    is_place = isinstance(given, int) and not isinstance(given, bool) and 0 <= given < len(wait.choices)
+    return str(given) if is_place else ""
 
 
 def _said(wait: OpenWait, given: Value) -> str:
     if wait.kind == "approval" and isinstance(given, bool):
         return "approve" if given else "deny"
+    if wait.kind == "form" and given is None:
+        return DISMISS
     if wait.kind == "authorization" and (given is None or given is True):
         return "done" if given else DISMISS
     return given if isinstance(given, str) and given in _answers(wait) else ""
@@ -146,13 +184,10 @@ def open_wait(row: Row | None, wait: str) -> OpenWait | None:
     return decode_head(row.head, row.shape).waits.get(wait) if row else None
 
 
-def answer_to(
-    wait: OpenWait, thread: str, given: Value, comment: object, by: By, at: float
-) -> AnsweredSignal:
+def answer_to(wait: OpenWait, thread: str, value: str, comment: object, by: By, at: float) -> AnsweredSignal:
     """A person's answer as a signal; its id is the same for all answers to a wait, so that one counts."""
     if not isinstance(comment, str) or len(comment) > COMMENT_KEPT:
         raise Refused(f"A comment is a text of at most {COMMENT_KEPT:,} characters.")
-    value = value_of(wait, given)
     return AnsweredSignal(
         thread, f"{wait.id}/answer", at, by, wait=wait.id, value=value, comment=clean(comment)
     )

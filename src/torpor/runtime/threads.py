@@ -52,8 +52,9 @@ class Threads:
     """All that may be done to threads without running them."""
 
     def __init__(
-        self, store: Store, side: Side, queue: Queue, live: Live, roster: Roster, clock: Clock, ids: Ids
-    ) -> None:
+        self, store: Store, side: Side, queue: Queue, live: Live, roster: Roster, clock: Clock, ids: Ids,
+        *, fits: questions.Fits,
+    ) -> None:  # fmt: skip
         self.store = store
         self.side = side
         self.queue = queue
@@ -61,6 +62,7 @@ class Threads:
         self.roster = roster
         self.clock = clock
         self.ids = ids
+        self._fits = fits
 
     async def start(
         self,
@@ -210,7 +212,8 @@ class Threads:
         if row is None or open_ is None:
             return await questions.settled(self.store, wait)
         now = await self.store.now()
-        signal = questions.answer_to(open_, here(row).thread, value, comment, by, now)
+        stored = questions.value_of(open_, value, self._fits)
+        signal = questions.answer_to(open_, here(row).thread, stored, comment, by, now)
         if await self._post(row, signal):
             return await questions.repeated(self.store, signal)
         return Settled(wait, questions.RECEIVED)

@@ -14,10 +14,11 @@ import msgspec
 from torpor.core.codec import decode_head
 from torpor.core.errors import Broken, Refused, Unavailable
 from torpor.core.messages import By, Text
+from torpor.core.moves import ARRIVING, AWAY, MOVED, MOVING
 from torpor.core.signals import AnySignal, Finished, HappenedSignal, RequestedSignal
 from torpor.core.thread import OpenCall, Subscription
 from torpor.core.tiers import not_before, start_by
-from torpor.ports import AUTHORIZATIONS, WEBHOOKS, Clock, Live, Ring, Side, Store
+from torpor.ports import AUTHORIZATIONS, FORWARDS, WEBHOOKS, Clock, Live, Ring, Side, Store
 from torpor.tools.catalog import RapServer
 from torpor.tools.opened import Opened, open_call
 from torpor.tools.protocol import (
@@ -66,10 +67,15 @@ _GONE = Outcome(410, "The call is settled and has no open subscription; send not
 _TAKEN = Outcome(200)
 
 
+Forward = Callable[[str, bytes, tuple[tuple[str, str], ...]], Awaitable[Outcome]]
+"""Hands a callback on to a URL; gives how that answered it."""
+
+
 class Callbacks:
     """Receives callbacks. One object serves all threads of a store.
 
     ``servers``: those that are configured here, of which some sign what they send. ``live`` is told of views.
+    ``forward`` hands on what is for threads that have left this store.
     ``fresh`` names events that carry no identity: every delivery of such an event counts as new.
     """
 
@@ -82,6 +88,7 @@ class Callbacks:
         *,
         servers: Iterable[RapServer] = (),
         live: Live | None = None,
+        forward: Forward | None = None,
         body_limit: int = BODY_LIMIT,
         result_kept: int = RESULT_KEPT,
         at_once: int = AT_ONCE,
@@ -94,6 +101,7 @@ class Callbacks:
         self._servers = {server.url: server for server in servers}
         self._marks = {mark_of(url): url for url in self._servers}
         self._views = Views(side, clock, live)
+        self._forward = forward
         self.body_limit = body_limit
         self._result_kept = result_kept
         self.at_once = at_once
@@ -130,7 +138,9 @@ class Callbacks:
         return await self._answer(token, lambda opened: self._unusable(opened, 413, text))
 
     async def _taken(self, opened: Opened, body: bytes, headers: tuple[tuple[str, str], ...]) -> Outcome:
-        """Judge a body, once, if it has to be signed and is."""
+        """Judge a body, once, if it has to be signed and is; or have that done where its thread is now."""
+        if opened.row.state == MOVED:
+            return await self._handed_on(opened.token, body, headers)
         opened = msgspec.structs.replace(opened, headers=headers)
         if opened.secrets is None:
             return await self._judge(opened, body)
@@ -146,6 +156,12 @@ class Callbacks:
         if outcome.status == 200:
             await self._side.put(WEBHOOKS, key, b"1")
         return outcome
+
+    async def _handed_on(self, token: Token, body: bytes, headers: tuple[tuple[str, str], ...]) -> Outcome:
+        url = await self._side.get(FORWARDS, f"{token.thread}/{token.call}")
+        if url is None or self._forward is None:
+            return _GONE
+        return await self._forward(url.decode(), body, headers)
 
     async def _answer(self, token: str, work: Callable[[Opened], Awaitable[Outcome]]) -> Outcome:
         if self._under_way >= self.at_once:
@@ -166,6 +182,8 @@ class Callbacks:
         row = await self._store.row(token.thread)
         if row is None:
             return None
+        if row.state in (MOVING, ARRIVING):
+            raise Unavailable("The thread is moving; send it again.")
         try:
             head = decode_head(row.head, row.shape)
         except (Unavailable, Broken):
@@ -209,6 +227,7 @@ class Callbacks:
             )
         except Unshown as error:
             return self._refused(opened, Outcome(error.status, str(error)))
+        await self._still_here(opened)
         return _TAKEN
 
     async def _malformed(self, opened: Opened, error: Malformed) -> Outcome:
@@ -326,10 +345,17 @@ class Callbacks:
         [posted] = await self._store.post([signal])
         if posted.outcome == "unknown":
             return _UNKNOWN
+        await self._still_here(opened)
         row = opened.row
         by = start_by(row.tier, signal.at)
         ring = Ring(row.thread, by, not_before(row.tier, by), row.tier, row.owner, row.agent)
         return Outcome(200, "", ring)
+
+    async def _still_here(self, opened: Opened) -> None:
+        """Raise ``Unavailable`` if the thread has left since: what was written may not be with it."""
+        row = await self._store.row(opened.token.thread)
+        if row is None or (row.state in AWAY and opened.row.state not in AWAY):
+            raise Unavailable("The thread is moving; send it again.")
 
     async def _put(self, opened: Opened, handle: str, body: bytes) -> None:
         await self._side.put_blob(opened.token.thread, handle, body)

@@ -88,6 +88,14 @@ def check_schema(schema: object) -> list[str]:
     return []
 
 
+def fits(schema: str, value: object) -> list[str]:
+    """What is wrong with a value by a schema given as JSON text; see ``compile_schema``."""
+    try:
+        return compile_schema(msgspec.json.decode(schema, type=dict[str, Any]))(value)
+    except (ValueError, RecursionError) as error:
+        return [_cut(f"the schema cannot be used: {error}")]
+
+
 def compile_schema(schema: dict[str, Any]) -> Callable[[object], list[str]]:
     """Make a function that lists how a value violates `schema` (an empty list: it conforms).
 

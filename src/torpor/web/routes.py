@@ -97,7 +97,7 @@ ROUTES = (
     ),
     Endpoint(
         "waits", "GET", "/threads/{thread}/waits",
-        "What people are asked for a thread now: choices, authorizations, approvals.",
+        "What people are asked for a thread now: choices, forms, authorizations, approvals.",
         gives={200: Questions}, problems=(404,),
     ),
     Endpoint(

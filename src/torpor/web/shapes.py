@@ -98,11 +98,11 @@ class ForkWanted(Strict, frozen=True, kw_only=True):
 
 
 class Answering(Strict, frozen=True, kw_only=True):
-    """An answer to a wait. For a choice its text or place, for an approval true or false, for an
-    authorization true (it is done); null dismisses a choice or an authorization.
+    """An answer to a wait. For a choice its text or place, for a form an object or ``decline``, for an
+    approval true or false, for an authorization true (it is done); null dismisses all but an approval.
     """
 
-    value: str | int | bool | None
+    value: str | int | bool | dict[str, Any] | None
     comment: str = ""
 
 

@@ -1,0 +1,132 @@
+"""What goes along when a tree moves: its threads whole, the small things beside them, what they continue.
+
+Nothing here lets a thread live anywhere: copies are ``arriving``, and each may be made again.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+
+from torpor.core.codec import decode_head
+from torpor.core.errors import Refused
+from torpor.core.messages import Link
+from torpor.core.moves import ARRIVING, HUSKS, moved_effect, moved_signal
+from torpor.core.signals import AnySignal, RequestedSignal
+from torpor.core.thread import Head
+from torpor.core.views import PROGRESS_SPACE
+from torpor.ports import AUTHORIZATIONS, FORWARDS, WEBHOOKS, Exported, Row
+from torpor.runtime.definitions import SPACE as DEFINITIONS
+from torpor.runtime.moving_tree import Place, Tree
+from torpor.runtime.threads import SAID
+
+_links = msgspec.msgpack.Decoder(tuple[Link, ...])
+
+
+class Copies:
+    """Copies of threads at the place that they go to."""
+
+    def __init__(self, here: Place, there: Place, servers: Mapping[str, str]) -> None:
+        self._here = here
+        self._there = there
+        self._servers = dict(servers)
+        self._definitions: set[str] = set()
+
+    async def check(self, rows: Iterable[Row]) -> None:
+        """Raise ``Refused`` if there is a thread of such an id already, which lives there."""
+        for row in rows:
+            found = await self._there.store.row(row.thread)
+            if found is not None and not _makes_room(found, row):
+                raise Refused(f"There is a thread {row.thread!r} in {self._there.url} already.")
+
+    async def make(self, tree: Tree, rows: Sequence[Row], signing: Collection[str]) -> None:
+        """Copy all that is kept of these threads. ``signing``: tool servers that sign what they send."""
+        for row in rows:
+            await self._copy(row, await tree.claimed(row.thread))
+            await self._forward(row, signing)
+        mine = {row.thread for row in rows}
+        for space in (WEBHOOKS, SAID):
+            for key, value in (await self._here.side.entries(space)).items():
+                if key.partition("/")[0] in mine:
+                    await self._there.side.put_new(space, key, value)
+        for link in {link.thread: link for row in rows for link in _lineage(row)}.values():
+            if link.thread not in mine:
+                await self._keep_history(link)
+
+    async def _copy(self, row: Row, claimed: Collection[str]) -> None:
+        exported = await self._here.store.export(row.thread)
+        if not await self._there.store.take_in(self._rewritten(exported, claimed)):
+            raise Refused(f"There is a thread {row.thread!r} in {self._there.url} already.")
+        head = decode_head(row.head, row.shape)
+        names = {wait.url for wait in head.waits.values() if wait.kind == "authorization"}
+        names |= {one.url for one, _ in exported.inbox if isinstance(one, RequestedSignal)}
+        for name in names:
+            await self._small(AUTHORIZATIONS, f"{row.thread}/{name}")
+        await self._small(PROGRESS_SPACE, row.thread)
+        for hash in {record.definition for record in exported.records} - self._definitions:
+            await self._small(DEFINITIONS, hash)
+            self._definitions.add(hash)
+
+    def _rewritten(self, exported: Exported, claimed: Collection[str]) -> Exported:
+        """A thread as it arrives: a claim for the move is no try, and servers may have other URLs there."""
+        replace = msgspec.structs.replace
+        outbox = tuple(
+            (
+                replace(
+                    one,
+                    effect=moved_effect(one.effect, self._servers),
+                    attempt=one.attempt - (one.effect.id in claimed),
+                ),
+                at,
+            )
+            for one, at in exported.outbox
+        )
+        inbox = tuple((moved_signal(signal, self._servers), at) for signal, at in exported.inbox)
+        return replace(exported, row=replace(exported.row, state=ARRIVING), inbox=inbox, outbox=outbox)
+
+    async def _small(self, space: str, key: str) -> None:
+        value = await self._here.side.get(space, key)
+        if value is not None:
+            await self._there.side.put(space, key, value)
+
+    async def _forward(self, row: Row, signing: Collection[str]) -> None:
+        """Where callbacks of what is open are taken from now on."""
+        for call, server in _open(decode_head(row.head, row.shape)):
+            there = self._servers.get(server, server)
+            url = await self._there.callback_url(row.thread, call, there, signs=server in signing)
+            await self._here.side.put(FORWARDS, f"{row.thread}/{call}", url.encode())
+
+    async def _keep_history(self, link: Link) -> None:
+        """A thread that is continued stays where it is; its history, as it is now, is there too."""
+        found = await self._there.store.row(link.thread)
+        if found is not None and found.length >= link.upto:
+            return
+        whole = await self._here.store.export(link.thread)
+        row = msgspec.structs.replace(whole.row, state=ARRIVING, owes=False)
+        await self._there.store.take_in(Exported(row=row, messages=whole.messages, blobs=whole.blobs))
+
+    async def post(self, signals: Sequence[AnySignal]) -> None:
+        """What came for a thread after it was copied."""
+        for signal in signals:
+            handle = getattr(signal, "handle", "")
+            body = await self._here.side.get_blob(signal.thread, handle) if handle else None
+            if body is not None:
+                await self._there.side.put_blob(signal.thread, handle, body)
+        if signals:
+            await self._there.store.post([moved_signal(signal, self._servers) for signal in signals])
+
+
+def _makes_room(found: Row, row: Row) -> bool:
+    return found.state in HUSKS and found.version.counter <= row.version.counter
+
+
+def _lineage(row: Row) -> tuple[Link, ...]:
+    return decode_head(row.head, row.shape).lineage or (_links.decode(row.lineage) if row.lineage else ())
+
+
+def _open(head: Head) -> Iterable[tuple[str, str]]:
+    """Calls and subscriptions that tool servers may still send something for, each with its server."""
+    if head.state == "closed":
+        return
+    served = [(id, call.server) for id, call in {**head.pending, **head.detached}.items()]
+    served += [(id, held.server) for id, held in head.subscriptions.items()]
+    yield from ((id, server) for id, server in served if server)
