@@ -36,6 +36,7 @@ from torpor.ports.rows import (
 )
 from torpor.ports.stores import (
     AUTHORIZATIONS,
+    FORWARDS,
     WEBHOOKS,
     Side,
     Store,
@@ -43,6 +44,7 @@ from torpor.ports.stores import (
 
 __all__ = [
     "AUTHORIZATIONS",
+    "FORWARDS",
     "BY_THREAD",
     "DELETED",
     "NAMING",

@@ -153,6 +153,9 @@ AUTHORIZATIONS = "authorizations"
 """Space of the URLs at which people authorize tools: by thread and what the wait names as its URL. They stay
 out of histories, and are forgotten with their call."""
 
+FORWARDS = "forwards"
+"""Space of where callbacks of threads that have left are taken now, by thread and call."""
+
 
 class Side(Protocol):
     """Small things beside threads: blobs, keys, addresses, gates, definitions. SQL stores implement both."""
