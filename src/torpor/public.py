@@ -2,7 +2,7 @@
 
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -18,6 +18,7 @@ from torpor.core.views import View
 from torpor.ports import Asked, LiveEvent, Row
 from torpor.runtime.explain import Explanation
 from torpor.runtime.given import context_text, filters
+from torpor.runtime.moving import PATIENCE, Mover, stay
 from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.replies import Entry, Reply
 from torpor.runtime.threads import Receipt, Threads
@@ -265,6 +266,31 @@ class Runtime:
     def thread(self, id: str) -> Thread:
         """A handle on a thread by its id; nothing is looked up yet."""
         return Thread(self.parts.threads, id)
+
+    async def move(
+        self,
+        thread: str,
+        to: "Runtime | str",
+        *,
+        servers: Mapping[str, str] | None = None,
+        patience: float = PATIENCE,
+    ) -> list[str]:
+        """Move a root thread and all below it to another store; gives the ids of what moved.
+
+        ``to``: a store's URL, or a runtime over it. ``servers``: of tool servers that have another base URL
+        there, both URLs; those that keep state of sessions are told to move it. What runs is given
+        ``patience`` seconds to end. If anything fails, the tree goes on here as it was; a move that was
+        interrupted is completed by asking for it again, or given up by ``stay``.
+        """
+        async with AsyncExitStack() as stack:
+            there = await stack.enter_async_context(open_parts(to)) if isinstance(to, str) else to.parts
+            here = self.parts
+            mover = Mover(here, there, here.messenger, here.clock, here.ids, patience)
+            return await mover.move(thread, servers)
+
+    async def stay(self, thread: str) -> None:
+        """Give up a move that was interrupted. ``Refused`` if there is none, or the tree has left."""
+        await stay(self.parts, thread, self.parts.clock, self.parts.ids)
 
     async def threads(self, *, after: str = "", limit: int = 100, **asked: Unpack[Asked]) -> list[Row]:
         """Rows of threads by id, from the one after ``after`` on.
