@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torpor.ports import Side
+from torpor.tools.mcp.listing import Offered
 from torpor.tools.mcp.servers import McpServer
 
 if TYPE_CHECKING:
@@ -28,21 +29,6 @@ an ErrorData."""
 
 Auth = "Callable[[McpServer, str], httpx2.Auth]"
 """Signs requests to a server for a user. Raises ``AuthorizationNeeded`` out of the request if it cannot."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Offered:
-    """A tool as it is offered to models, and what it stands for."""
-
-    shown: str
-    """Its name in the manifest."""
-    name: str
-    """The server's name for it; empty for what this package adds (listing, reading, signing in)."""
-    repeat: str = "unsafe"
-    """``safe``, ``keyed`` or ``unsafe`` to call again."""
-    tasks: str = "forbidden"
-    """Whether it may, or must, be called as a task (by a server of 2025): ``forbidden``, ``optional``,
-    ``required``."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,8 +141,8 @@ class Session:
         ``limit``: seconds in all, where less than ``call_timeout`` is left. ``sending`` is awaited just
         before the request goes out (after waiting for a turn on an exclusive connection).
 
-        Raises ``Lost``, ``TimedOut``, ``TooLarge``, ``AuthorizationNeeded``, or ``Refused`` with the server's
-        words (an error of the protocol, not of the tool). Cancelled, it tells the server so.
+        Raises ``Lost``, ``TimedOut``, ``TooLarge``, ``AuthorizationNeeded``, or ``Declined`` (a ``Refused``)
+        with the server's words (an error of the protocol, not of the tool). Cancelled, it tells the server.
         """
         raise NotImplementedError
 

@@ -1,0 +1,169 @@
+"""Lines of JSON-RPC as servers write them: whatever else is among them, each is bounded and judged alone."""
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+from mcp_types.jsonrpc import PARSE_ERROR
+
+from torpor.core.text import cleaned
+from torpor.tools.mcp.faults import TooLarge
+
+EDGE = 4_096
+"""Bytes kept of the beginning and of the end of a line that is too long: its id is in one of them."""
+SHOWN = 200
+"""Characters of a line of noise that are kept."""
+EXAMPLES = 3
+
+_ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")'
+_FIRST = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,")
+_LAST = re.compile(rb"[,{]\s*" + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_BEGINNING = re.compile(r'\{\s*"(?:jsonrpc|result|error|id|method)"\s*:')
+
+
+class Overlong(NamedTuple):
+    """What is left of a line of more bytes than are taken."""
+
+    head: bytes
+    tail: bytes
+    size: int
+
+    @property
+    def id(self) -> int | str | None:
+        """The id of the message that the line was, where it can be told."""
+        found = _FIRST.search(self.head) or _LAST.search(self.tail)
+        return None if found is None else json.loads(found[1])
+
+
+class Lines:
+    """Cuts what comes in into lines of at most ``limit`` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._head = b""
+        self._tail = b""
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | Overlong]:
+        """The lines that end within this chunk."""
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            self._add(piece)
+            yield self._take()
+        self._add(rest)
+
+    def end(self) -> bytes | Overlong:
+        """What came after the last line."""
+        return self._take()
+
+    def _add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size <= self._limit:
+            self._parts.append(piece)
+            return
+        if self._parts or not self._head:
+            whole = b"".join((*self._parts, piece[:EDGE]))
+            self._head, self._tail, self._parts = whole[:EDGE], whole[-EDGE:], []
+        self._tail = (self._tail + piece[-EDGE:])[-EDGE:]
+
+    def _take(self) -> bytes | Overlong:
+        if self._size > self._limit:
+            line: bytes | Overlong = Overlong(self._head, self._tail, self._size)
+        else:
+            line = b"".join(self._parts)
+        self._parts, self._head, self._tail, self._size = [], b"", b"", 0
+        return line
+
+
+class Noise:
+    """What a server wrote where only messages may stand: how often, and the latest."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.latest: deque[str] = deque(maxlen=EXAMPLES)
+
+    def add(self, line: bytes) -> None:
+        """Count a line, and keep its beginning."""
+        self.count += 1
+        words = " ".join(line[: 2 * SHOWN].decode("utf-8", "replace").split())
+        self.latest.append("".join(filter(str.isprintable, words))[:SHOWN])
+
+    def __str__(self) -> str:
+        if not self.count:
+            return ""
+        return f"{self.count} lines on its output are no messages, such as {self.latest[-1]!r}"
+
+
+def read_line(line: bytes, noise: Noise) -> list[JSONRPCMessage]:
+    """The messages of a line. What is none is noise; an answer that breaks the rules fails its call."""
+    if not line.strip():
+        return []
+    try:
+        return [jsonrpc_message_adapter.validate_json(line, by_name=False)]
+    except ValueError:
+        pass
+    try:
+        value = _value(line.decode("utf-8", "replace"), noise)
+    except (ValueError, RecursionError):
+        noise.add(line)
+        return []
+    found = [_message(one) for one in (value if isinstance(value, list) else [value])]
+    if not all(found):
+        noise.add(line)
+    return [message for message in found if message is not None]
+
+
+def too_large(id: int | str | None, limit: int, size: int) -> list[JSONRPCMessage]:
+    """What a call gets in place of an answer that was too long; nothing if it cannot be told which call."""
+    fault = TooLarge(f"the answer has {size:,} bytes, and {limit:,} are taken")
+    return [] if id is None else [failed(id, fault)]
+
+
+def failed(id: int | str, fault: Exception) -> JSONRPCError:
+    """What a call gets in place of an answer: the fault is raised where it waits."""
+    return JSONRPCError(
+        jsonrpc="2.0", id=id, error=ErrorData(code=PARSE_ERROR, message=str(fault), data=fault)
+    )
+
+
+def _value(text: str, noise: Noise) -> Any:
+    """The JSON of a line, also where other text stands before or after it."""
+    begin = text.lstrip()[:1]
+    if begin in ("{", "["):
+        try:
+            return cleaned(json.loads(text, parse_constant=_nothing))
+        except json.JSONDecodeError:
+            pass
+    for found in _BEGINNING.finditer(text):
+        try:
+            value, _ = json.JSONDecoder(parse_constant=_nothing).raw_decode(text, found.start())
+        except json.JSONDecodeError:
+            continue
+        noise.add(text[: found.start()].encode("utf-8", "replace"))
+        return cleaned(value)
+    raise ValueError("no JSON object")
+
+
+def _nothing(_: str) -> None:
+    """JSON has no NaN and no infinities."""
+
+
+def _message(value: object) -> JSONRPCMessage | None:
+    if not isinstance(value, dict):
+        return None
+    try:
+        return jsonrpc_message_adapter.validate_python({**value, "jsonrpc": "2.0"}, by_name=False)
+    except ValueError:
+        pass
+    id = value.get("id")
+    if "method" in value or isinstance(id, bool) or not isinstance(id, int | str):
+        return None
+    error = value.get("error")
+    words = error if isinstance(error, str) else error.get("message") if isinstance(error, dict) else None
+    told = f": {words[:1000]}" if isinstance(words, str) else ""
+    text = f"its answer is no valid JSON-RPC{told}"
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=PARSE_ERROR, message=text))
