@@ -4,6 +4,7 @@ from importlib import import_module
 
 import typer
 
+from torpor.cli.mcp import mcp
 from torpor.cli.rap import rap
 
 COMMANDS = (
@@ -61,4 +62,5 @@ def demo() -> None:
     shown.demo()
 
 
+app.add_typer(mcp, name="mcp")
 app.add_typer(rap, name="rap")
