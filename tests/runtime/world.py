@@ -23,7 +23,7 @@ from torpor.wiring import Backend, Parts
 
 DURABLE = {
     "create", "post", "finish", "commit", "postpone", "claim", "delivered", "release", "hasten", "note",
-    "put_blob", "put", "put_new", "ring", "done", "retry", "next", "extend",
+    "put_blob", "put", "put_new", "take_in", "ring", "done", "retry", "next", "extend",
 }  # fmt: skip
 
 SERVER = "http://127.0.0.1:1"
