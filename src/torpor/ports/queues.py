@@ -56,9 +56,9 @@ class Queue(Protocol):
     ) -> list[Lease]:
         """Lease up to ``limit`` threads: tier first, inside it the earliest ``start_by``.
 
-        Waits up to ``wait`` seconds for the first one. ``agents``: only threads of these. ``owner_cap``, above
-        0: how many threads of one owner may be leased at once, by all workers together. Those of an owner that
-        has as many are passed over until a lease of its ends. Who has no owner is not capped.
+        Waits up to ``wait`` seconds for the first one. ``agents``: only threads of these. ``owner_cap``,
+        above 0: how many threads of one owner may be leased at once, by all workers together. Those of an
+        owner that has as many are passed over until a lease of its ends. Who has no owner is not capped.
         """
 
     async def extend(self, leases: Sequence[Lease]) -> tuple[list[Lease], set[str]]:

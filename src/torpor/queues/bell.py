@@ -45,6 +45,10 @@ class Bell:
         """How many wait now."""
         return len(self._waiters)
 
+    def concerned(self, agent: str, tier: str) -> int:
+        """How many wait for such work."""
+        return sum(waiter.wants(agent, tier) for waiter in self._waiters)
+
     async def wait(
         self, until: float, agents: Container[str] | None = None, tiers: Container[str] | None = None
     ) -> None:
@@ -63,12 +67,20 @@ class Bell:
                 self._waiters.remove(waiter)
 
     def strike(self, agent: str, tier: str, at: float = 0.0) -> None:
-        """There is work from ``at`` on: wake one waiter whom it concerns, if it would not wake by then."""
+        """There is work from ``at`` on: wake one waiter whom it concerns, if it would not wake by then.
+
+        One who waits for some tiers only is woken before those who could do other work as well.
+        """
+        found: _Waiter | None = None
         for waiter in self._waiters:
             # One that is done was cancelled and has not run since: it would take the strike along.
             if waiter.until > at and waiter.wants(agent, tier) and not waiter.woken.done():
-                self._wake(waiter)
-                return
+                if waiter.tiers is not None:
+                    self._wake(waiter)
+                    return
+                found = found or waiter
+        if found is not None:
+            self._wake(found)
 
     def strike_all(self, at: float = 0.0) -> None:
         """Wake everybody who would not wake by ``at``, to look again."""

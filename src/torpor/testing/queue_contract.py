@@ -171,6 +171,7 @@ class LeasesContract(OpensQueues):
         names = [f"t{place:02d}" for place in range(40)]
         async with opening() as queue, opening() as other:
             await queue.ring([ring(name) for name in names])
+            assert await queue.size() == len(names)
             taken = await asyncio.gather(*(one.next("w", limit=3) for one in [queue, other] * 10))
         assert sorted(name for leases in taken for name in threads(leases)) == names
 

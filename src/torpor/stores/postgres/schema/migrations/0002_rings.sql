@@ -32,11 +32,11 @@ LANGUAGE sql VOLATILE AS $$
 $$;
 
 -- Rings, and leases that are given back, in order. ``kind``: ring, done, retry, put_back. ``tell``: nobody waits
--- for it where it comes from. Gives the agents, tiers and instants of what was given back and is rung.
+-- for it where it comes from; ``age``: seconds since it was rung. Gives the agents, tiers and instants of what was given back and is rung.
 CREATE FUNCTION torpor.rings_note_2(
     given_now double precision, kinds text[], threads text[], tokens text[], agents text[], owners text[],
     tiers bigint[], start_bys double precision[], not_befores double precision[], cuts boolean[],
-    tells boolean[], OUT back_agents text[], OUT back_tiers smallint[], OUT back_ats double precision[]
+    tells boolean[], ages double precision[], OUT back_agents text[], OUT back_tiers smallint[], OUT back_ats double precision[]
 ) LANGUAGE plpgsql
 SET enable_seqscan = off
 AS $$
@@ -48,16 +48,16 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     FOR one IN
         SELECT * FROM unnest(
-            kinds, threads, tokens, agents, owners, tiers, start_bys, not_befores, cuts, tells
-        ) AS o (kind, thread, token, agent, owner, tier, start_by, not_before, cut, tell)
+            kinds, threads, tokens, agents, owners, tiers, start_bys, not_befores, cuts, tells, ages
+        ) AS o (kind, thread, token, agent, owner, tier, start_by, not_before, cut, tell, age)
     LOOP
         kept := NULL;
         IF one.kind = 'ring' THEN
             INSERT INTO torpor.rings AS r (
                 thread, agent, owner, tier, ring_at, start_by, not_before, ready, ready_at
             ) VALUES (
-                one.thread, one.agent, one.owner, one.tier, greatest(moment, one.not_before), one.start_by,
-                one.not_before, one.not_before <= moment, greatest(moment, one.not_before)
+                one.thread, one.agent, one.owner, one.tier, greatest(moment - one.age, one.not_before), one.start_by,
+                one.not_before, one.not_before <= moment, greatest(moment - one.age, one.not_before)
             )
             ON CONFLICT (thread) DO UPDATE SET
                 agent = CASE excluded.agent WHEN '' THEN r.agent ELSE excluded.agent END,
@@ -285,7 +285,7 @@ $$;
 
 -- Renews leases if one of them has less than two thirds of its time left, or is to be told of a cut.
 CREATE FUNCTION torpor.rings_extend_2(given_now double precision, seconds double precision, threads text[], tokens text[])
-RETURNS TABLE (thread text, until double precision, cut boolean)
+RETURNS TABLE (thread text, token text, until double precision, cut boolean)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -296,20 +296,20 @@ BEGIN
         WHERE r.cut OR r.ready OR r.ready_at < moment + seconds * 2 / 3
     ) THEN
         RETURN QUERY
-            SELECT r.thread, r.ready_at, false
+            SELECT r.thread, r.token, r.ready_at, false
             FROM unnest(threads, tokens) w (t, k) JOIN torpor.rings r ON r.thread = w.t AND r.token = w.k;
         RETURN;
     END IF;
     PERFORM set_config('synchronous_commit', 'off', true);
     RETURN QUERY
         WITH held AS (
-            SELECT r.thread, r.cut
+            SELECT r.thread, r.token, r.cut
             FROM unnest(threads, tokens) w (t, k) JOIN torpor.rings r ON r.thread = w.t AND r.token = w.k
             ORDER BY r.thread FOR UPDATE OF r
         ), renewed AS (
             UPDATE torpor.rings u SET ready = false, ready_at = moment + seconds, cut = false
             FROM held WHERE u.thread = held.thread
         )
-        SELECT held.thread, moment + seconds, held.cut FROM held;
+        SELECT held.thread, held.token, moment + seconds, held.cut FROM held;
 END
 $$;
