@@ -48,6 +48,9 @@ IDLE = 0.25
 LEDGER = "migrations"
 """The table that says which migrations were run."""
 
+_KEEPERS: "list[subprocess.Popen[bytes]]" = []
+"""They outlive who started them."""
+
 _LEAVE_ALONE = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -179,6 +182,7 @@ def _begin(place: Path) -> None:
             stderr=output,
             start_new_session=True,
         )
+    _KEEPERS.append(keeper)
     deadline = time.monotonic() + PATIENCE
     while not (place / "running").exists():
         if keeper.poll() is not None or time.monotonic() > deadline:

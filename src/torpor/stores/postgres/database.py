@@ -93,12 +93,24 @@ class Database:
         """
         return await self._persist(lambda: self._ask(statement, given), once=once)
 
-    async def together(self, asked: Sequence[tuple[str, Mapping[str, Any]]]) -> list[list[Row]]:
-        """Run statements in one transaction, all as of one instant, and give the rows of each.
+    async def together(
+        self, asked: Sequence[tuple[str, Mapping[str, Any]]], *, isolation: str = "REPEATABLE READ"
+    ) -> list[list[Row]]:
+        """Run statements in one transaction, by default all as of one instant, and give the rows of each.
 
         Sent one after the other without waiting. Repeated as by ``ask``, each time from the beginning.
         """
-        return await self._persist(lambda: self._ask_together(asked), once=False)
+        return await self._persist(lambda: self._ask_together(asked, isolation), once=False)
+
+    async def apart(self, statement: str) -> None:
+        """Run one statement on a connection of its own, however long it takes, outside any transaction."""
+        try:
+            connection = await Connection.connect(self.place.conninfo, autocommit=True)
+            async with connection:
+                await connection.execute("SET statement_timeout = 0")
+                await connection.execute(statement.encode())
+        except psycopg.Error as error:
+            raise fault(error, self.place) from error
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -135,10 +147,12 @@ class Database:
             await cursor.execute(statement.encode(), given)
             return await cursor.fetchall() if cursor.description else []
 
-    async def _ask_together(self, asked: Sequence[tuple[str, Mapping[str, Any]]]) -> list[list[Row]]:
+    async def _ask_together(
+        self, asked: Sequence[tuple[str, Mapping[str, Any]]], isolation: str
+    ) -> list[list[Row]]:
         async with self._lent() as connection:
             async with connection.pipeline():
-                await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                await connection.execute(f"BEGIN ISOLATION LEVEL {isolation}".encode())
                 cursors = [connection.cursor(binary=True) for _ in asked]
                 for cursor, (statement, given) in zip(cursors, asked, strict=True):
                     await cursor.execute(statement.encode(), given)

@@ -60,6 +60,7 @@ def _given(exported: Exported) -> Given:
         "not_befores": [float(row.not_before) for row, _ in outbox],
         "createds": [float(created) for _, created in outbox],
         "decided": [encode(row.effect) for row, _ in outbox],
+        "ends": [float(record.committed_at) for record in exported.records],
         "records": [encode(record) for record in exported.records],
         "hashes": list(exported.blobs),
         "blobs": list(exported.blobs.values()),

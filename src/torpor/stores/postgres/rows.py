@@ -40,10 +40,11 @@ def row_of(values: Sequence[Any]) -> Row:
         shape=values[22],
         head=values[23],
         base=values[24],
+        source=values[25],
     )
 
 
-COLUMNS = 25
+COLUMNS = 26
 """How many columns those are."""
 
 

@@ -9,7 +9,7 @@ _SQL = statements(__package__, "sql/side.sql")
 
 
 class PostgresSide:
-    """The ``Side`` port over a ``Database``, without ``seen``, which asks threads. One round trip a verb."""
+    """The ``Side`` port over a ``Database``, without ``forget`` and ``seen``. One round trip a verb."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -40,10 +40,6 @@ class PostgresSide:
 
     async def entries(self, space: str) -> dict[str, bytes]:
         return dict(await self._side("entries", space=space))
-
-    async def forget(self, space: str, before: float) -> int:
-        ((dropped,),) = await self._side("forget", space=space, before=float(before))
-        return int(dropped)
 
     async def _side(self, statement: str, **given: Any) -> list[tuple[Any, ...]]:
         return await self.database.ask(_SQL[statement], {**given, "now": self.database.given_now})

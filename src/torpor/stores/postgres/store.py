@@ -18,8 +18,8 @@ from torpor.ports import Asked, Commit, Exported, OutboxRow, Posted, Row, Snapsh
 from torpor.stores.postgres import moves
 from torpor.stores.postgres.database import Database
 from torpor.stores.postgres.faults import Ended
+from torpor.stores.postgres.retention import PostgresRetention
 from torpor.stores.postgres.rows import COLUMNS, Given, columns_of, outbox_row, row_of, signal_of, signals_of
-from torpor.stores.postgres.side import PostgresSide
 from torpor.stores.postgres.writes import commit_of
 from torpor.stores.statements import statements
 
@@ -35,8 +35,8 @@ DRIFT = 60.0
 """Seconds for which the server's time is told from what it was and what this machine's clock has counted."""
 
 
-class PostgresStore(PostgresSide):
-    """Threads in a PostgreSQL database; both ``Store`` and ``Side``. Closing it closes the ``Database``."""
+class PostgresStore(PostgresRetention):
+    """Threads in a PostgreSQL database: ``Store``, ``Side`` and ``Retention``. Closing closes the ``Database``."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -44,10 +44,10 @@ class PostgresStore(PostgresSide):
         self._read_at = float("-inf")
         self._read_now = 0.0
 
-    async def create(self, row: Row, signals: Sequence[AnySignal] = ()) -> bool:
+    async def create(self, row: Row, signals: Sequence[AnySignal] = (), *, effect: str = "") -> bool:
         if any(signal.thread != row.thread for signal in signals):
             raise Refused(f"A thread is created with signals to itself only; {row.thread} got others.")
-        given = {**columns_of(row), **signals_of(signals)}
+        given = {**columns_of(row), **signals_of(signals), "effect": effect}
         try:
             return bool(await self._ask(_THREADS["create"], given, once=True))
         except Ended:
@@ -108,6 +108,10 @@ class PostgresStore(PostgresSide):
         }
         return [held[id] for id in ids if id in held]
 
+    async def hold(self, thread: str, holder: str, until: float) -> float:
+        ((_, held),) = await self._of_thread(_THREADS["hold"], thread, holder=holder, until=float(until))
+        return float(held)
+
     async def delivered(self, thread: str, ids: Sequence[str]) -> None:
         await self._of_thread(_OUTBOX["delivered"], thread, ids=list(ids))
 
@@ -148,11 +152,11 @@ class PostgresStore(PostgresSide):
         return [(row_of(values), values[COLUMNS]) for values in found]
 
     async def note(self, record: SliceRecord) -> None:
-        body = encode(record)
+        given: Given = {"body": encode(record), "ended": float(record.committed_at)}
         try:
-            await self._of_thread(_THREADS["note"], record.thread, body=body, once=True)
+            await self._of_thread(_THREADS["note"], record.thread, once=True, **given)
         except Ended:
-            await self._of_thread(_THREADS["note_once"], record.thread, body=body)
+            await self._of_thread(_THREADS["note_once"], record.thread, **given)
 
     async def records(self, thread: str, after: int = 0, limit: int = 1000) -> list[SliceRecord]:
         found = await self._of_thread(_THREADS["records"], thread, after=after, limit=limit)
@@ -168,10 +172,6 @@ class PostgresStore(PostgresSide):
 
     async def seen(self, thread: str, signal: str) -> bool:
         return await self.outcome(thread, signal) is not None
-
-    async def prune(self, before: float) -> int:
-        ((dropped,),) = await self._ask(_INBOX["prune"], {"before": float(before)})
-        return int(dropped)
 
     async def export(self, thread: str) -> Exported:
         return await moves.export(self.database, thread)

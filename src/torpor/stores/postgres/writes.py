@@ -24,7 +24,7 @@ def commit_of(commit: Commit, holder: str) -> tuple[str, Given]:
         _decide(commit, given, holder)
     if commit.record is not None:
         parts.append("recorded")
-        given["record"] = encode(commit.record)
+        given["record"], given["ended"] = encode(commit.record), float(commit.record.committed_at)
     return _joined(tuple(parts)), given
 
 

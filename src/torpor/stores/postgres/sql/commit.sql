@@ -12,7 +12,7 @@ moved AS (
         parent = %(parent)s, lineage = %(lineage)s, state = %(state)s, owes = %(owes)s, waits = %(waits)s,
         attempt = %(attempt)s, not_before = %(not_before)s, created = %(created)s, updated = %(updated)s,
         title = %(title)s, trace = %(trace)s, length = %(length)s, shape = %(shape)s, head = %(head)s,
-        base = %(base)s
+        base = %(base)s, source = %(source)s
     WHERE thread = %(thread)s AND counter = %(counter)s AND commit_id = %(before)s
     RETURNING number, counter
 )
@@ -71,7 +71,9 @@ decided AS (
 )
 
 -- name: recorded
-recorded AS (INSERT INTO torpor.records (thread, body) SELECT number, %(record)s FROM moved)
+recorded AS (
+    INSERT INTO torpor.records (thread, ended, body) SELECT number, %(ended)s, %(record)s FROM moved
+)
 
 -- name: result
 SELECT counter FROM moved

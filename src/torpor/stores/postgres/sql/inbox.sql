@@ -10,13 +10,13 @@ SELECT addressed.number, %(id)s, %(kind)s, %(due)s, $now, %(body)s FROM addresse
 ON CONFLICT (thread, id) DO NOTHING RETURNING number
 
 -- name: post
-WITH addressed AS ($addressed WHERE thread = %(thread)s FOR KEY SHARE),
+WITH addressed AS ($addressed WHERE thread = %(thread)s AND state <> 'deleted' FOR KEY SHARE),
 added AS ($add)
 SELECT addressed.agent, addressed.owner, addressed.tier, added.number IS NOT NULL
 FROM addressed LEFT JOIN added ON true
 
 -- name: finish
-WITH addressed AS ($addressed WHERE thread = %(thread)s FOR KEY SHARE),
+WITH addressed AS ($addressed WHERE thread = %(thread)s AND state <> 'deleted' FOR KEY SHARE),
 added AS ($add),
 delivered AS (
     DELETE FROM torpor.outbox USING addressed
@@ -25,8 +25,8 @@ delivered AS (
 SELECT addressed.agent, addressed.owner, addressed.tier, added.number IS NOT NULL
 FROM addressed LEFT JOIN added ON true
 
--- Threads and ids are locked in one order by all, numbers given in the order of arrival.
 -- name: post_many
+-- Threads and ids are locked in one order by all, numbers given in the order of arrival.
 WITH given AS MATERIALIZED (
     SELECT nextval('torpor.signals_number') AS number, each.*
     FROM unnest(
@@ -34,7 +34,7 @@ WITH given AS MATERIALIZED (
     ) WITH ORDINALITY AS each (thread, id, kind, due, body, place)
 ),
 addressed AS MATERIALIZED (
-    $addressed WHERE thread = ANY (%(threads)s::text[]) ORDER BY number FOR KEY SHARE
+    $addressed WHERE thread = ANY (%(threads)s::text[]) AND state <> 'deleted' ORDER BY number FOR KEY SHARE
 ),
 added AS (
     INSERT INTO torpor.signals (number, thread, id, kind, due, arrived, body)
@@ -49,19 +49,11 @@ ORDER BY given.place
 
 -- name: open
 SELECT asked.number, signals.body
-FROM (SELECT number FROM torpor.threads WHERE thread = %(thread)s) AS asked
+FROM (SELECT number FROM torpor.threads WHERE thread = %(thread)s AND state <> 'deleted') AS asked
 LEFT JOIN torpor.signals ON signals.thread = asked.number AND signals.outcome IS NULL
 ORDER BY signals.number
 
 -- name: outcome
 SELECT coalesce(outcome, '') FROM torpor.signals
-WHERE thread = (SELECT number FROM torpor.threads WHERE thread = %(thread)s) AND id = %(id)s
-
--- name: prune
-WITH dropped AS (
-    DELETE FROM torpor.signals
-    WHERE outcome IS NOT NULL AND settled < %(before)s
-        AND settled < (SELECT coalesce(min(created), 'infinity') FROM torpor.outbox)
-    RETURNING 1
-)
-SELECT count(*) FROM dropped
+WHERE id = %(id)s
+    AND thread = (SELECT number FROM torpor.threads WHERE thread = %(thread)s AND state <> 'deleted')

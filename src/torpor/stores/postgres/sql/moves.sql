@@ -2,7 +2,7 @@
 coalesce(%(now)s::float8, extract(epoch FROM statement_timestamp())::float8)
 
 -- name: number
-(SELECT number FROM torpor.threads WHERE thread = %(thread)s)
+(SELECT number FROM torpor.threads WHERE thread = %(thread)s AND state <> 'deleted')
 
 -- name: messages
 SELECT position, body FROM torpor.messages WHERE thread = $number ORDER BY position
@@ -28,7 +28,7 @@ SELECT key, value FROM torpor.small WHERE space = %(space)s ORDER BY key
 -- name: drop_copy
 WITH old AS (
     DELETE FROM torpor.threads
-    WHERE thread = %(thread)s AND state = 'arriving' AND counter <= %(counter)s
+    WHERE thread = %(thread)s AND state IN ('arriving', 'moved') AND counter <= %(counter)s
     RETURNING number
 ),
 messages AS (DELETE FROM torpor.messages AS each USING old WHERE each.thread = old.number),
@@ -43,11 +43,12 @@ SELECT number FROM old
 WITH added AS (
     INSERT INTO torpor.threads (
         thread, agent, counter, commit_id, owner, user_id, context, tier, purpose, root, parent, lineage, state,
-        owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, base
+        owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, base, source
     ) VALUES (
         %(thread)s, %(agent)s, %(counter)s, %(commit_id)s, %(owner)s, %(user_id)s, %(context)s, %(tier)s,
         %(purpose)s, %(root)s, %(parent)s, %(lineage)s, %(state)s, %(owes)s, %(waits)s, %(attempt)s,
-        %(not_before)s, %(created)s, %(updated)s, %(title)s, %(trace)s, %(length)s, %(shape)s, %(head)s, %(base)s
+        %(not_before)s, %(created)s, %(updated)s, %(title)s, %(trace)s, %(length)s, %(shape)s, %(head)s, %(base)s,
+        %(source)s
     ) ON CONFLICT (thread) DO NOTHING
     RETURNING number
 ),
@@ -80,14 +81,14 @@ effects AS (
     ORDER BY given.place
 ),
 records AS (
-    INSERT INTO torpor.records (thread, body)
-    SELECT added.number, given.body
-    FROM added, unnest(%(records)s::bytea[]) WITH ORDINALITY AS given (body, place)
+    INSERT INTO torpor.records (thread, ended, body)
+    SELECT added.number, given.ended, given.body
+    FROM added, unnest(%(ends)s::float8[], %(records)s::bytea[]) WITH ORDINALITY AS given (ended, body, place)
     ORDER BY given.place
 ),
 blobs AS (
-    INSERT INTO torpor.blobs (thread, hash, body)
-    SELECT %(thread)s, given.hash, given.body
+    INSERT INTO torpor.blobs (thread, hash, at, body)
+    SELECT %(thread)s, given.hash, $now, given.body
     FROM added, unnest(%(hashes)s::text[], %(blobs)s::bytea[]) AS given (hash, body)
     ON CONFLICT (thread, hash) DO NOTHING
 ),

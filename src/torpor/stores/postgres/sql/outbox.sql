@@ -2,7 +2,7 @@
 coalesce(%(now)s::float8, extract(epoch FROM statement_timestamp())::float8)
 
 -- name: asked
-SELECT number FROM torpor.threads WHERE thread = %(thread)s
+SELECT number FROM torpor.threads WHERE thread = %(thread)s AND state <> 'deleted'
 
 -- name: all
 SELECT asked.number, outbox.body, outbox.attempt, outbox.not_before, outbox.claimed_until

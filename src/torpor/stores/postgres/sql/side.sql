@@ -2,7 +2,7 @@
 coalesce(%(now)s::float8, extract(epoch FROM statement_timestamp())::float8)
 
 -- name: put_blob
-INSERT INTO torpor.blobs (thread, hash, body) VALUES (%(thread)s, %(hash)s, %(body)s)
+INSERT INTO torpor.blobs (thread, hash, at, body) VALUES (%(thread)s, %(hash)s, $now, %(body)s)
 ON CONFLICT (thread, hash) DO NOTHING
 
 -- name: blob
@@ -31,7 +31,3 @@ SELECT value FROM torpor.small WHERE space = %(space)s AND key = %(key)s
 
 -- name: entries
 SELECT key, value FROM torpor.small WHERE space = %(space)s ORDER BY key
-
--- name: forget
-WITH dropped AS (DELETE FROM torpor.small WHERE space = %(space)s AND at < %(before)s RETURNING 1)
-SELECT count(*) FROM dropped

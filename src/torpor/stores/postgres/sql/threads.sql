@@ -8,21 +8,32 @@ SELECT $now
 threads.thread, threads.agent, threads.counter, threads.commit_id, threads.owner, threads.user_id,
 threads.context, threads.tier, threads.purpose, threads.root, threads.parent, threads.lineage, threads.state,
 threads.owes, threads.waits, threads.attempt, threads.not_before, threads.created, threads.updated, threads.title,
-threads.trace, threads.length, threads.shape, threads.head, threads.base
+threads.trace, threads.length, threads.shape, threads.head, threads.base, threads.source
 
 -- name: new
 INSERT INTO torpor.threads (
     thread, agent, counter, commit_id, owner, user_id, context, tier, purpose, root, parent, lineage, state,
-    owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, base
-) VALUES (
+    owes, waits, attempt, not_before, created, updated, title, trace, length, shape, head, base, source
+)
+SELECT
     %(thread)s, %(agent)s, %(counter)s, %(commit_id)s, %(owner)s, %(user_id)s, %(context)s, %(tier)s,
     %(purpose)s, %(root)s, %(parent)s, %(lineage)s, %(state)s, %(owes)s, %(waits)s, %(attempt)s, %(not_before)s,
-    %(created)s, %(updated)s, %(title)s, %(trace)s, %(length)s, %(shape)s, %(head)s, %(base)s
-) ON CONFLICT (thread) DO NOTHING
+    %(created)s, %(updated)s, %(title)s, %(trace)s, %(length)s, %(shape)s, %(head)s, %(base)s, %(source)s
+WHERE (%(source)s = '' OR EXISTS (SELECT FROM origin)) AND (%(effect)s = '' OR EXISTS (SELECT FROM owing))
+ON CONFLICT (thread) DO NOTHING
 RETURNING number
 
 -- name: create
-WITH added AS ($new),
+-- What the thread comes of is locked, so that it cannot be deleted meanwhile.
+WITH origin AS (
+    SELECT number FROM torpor.threads WHERE thread = %(source)s AND state <> 'deleted' FOR KEY SHARE
+),
+owing AS (
+    SELECT outbox.number FROM torpor.threads JOIN torpor.outbox ON outbox.thread = threads.number
+    WHERE threads.thread = %(parent)s AND state <> 'deleted' AND outbox.id = %(effect)s
+    FOR KEY SHARE
+),
+added AS ($new),
 told AS (
     INSERT INTO torpor.signals (thread, id, kind, due, arrived, body)
     SELECT added.number, given.id, given.kind, given.due, $now, given.body
@@ -34,10 +45,10 @@ told AS (
 SELECT number FROM added
 
 -- name: one
-SELECT $columns FROM torpor.threads WHERE thread = %(thread)s
+SELECT $columns FROM torpor.threads WHERE thread = %(thread)s AND state <> 'deleted'
 
 -- name: at
-SELECT counter, commit_id FROM torpor.threads WHERE thread = %(thread)s
+SELECT counter, commit_id FROM torpor.threads WHERE thread = %(thread)s AND state <> 'deleted'
 
 -- name: load
 SELECT $columns,
@@ -60,7 +71,7 @@ SELECT $columns,
         WHERE outbox.thread = threads.number AND claimed_until <= asked.now ORDER BY number
     )
 FROM (SELECT $now AS now) AS asked, torpor.threads
-WHERE threads.thread = %(thread)s
+WHERE threads.thread = %(thread)s AND threads.state <> 'deleted'
 
 -- name: postpone
 UPDATE torpor.threads SET
@@ -68,7 +79,7 @@ UPDATE torpor.threads SET
 WHERE thread = %(thread)s AND counter = %(counter)s AND commit_id = %(commit_id)s
 
 -- name: asked
-threads.thread > %(after)s
+threads.thread > %(after)s AND state <> 'deleted'
     AND (%(owner)s::text IS NULL OR owner = %(owner)s) AND (%(agent)s::text IS NULL OR agent = %(agent)s)
     AND (%(state)s::text IS NULL OR state = %(state)s)
     AND (%(root)s::text IS NULL OR root = %(root)s) AND (%(parent)s::text IS NULL OR parent = %(parent)s)
@@ -123,22 +134,32 @@ WITH found (number, since) AS (
 first (number, since) AS (SELECT number, min(since) FROM found GROUP BY number)
 SELECT $columns, first.since
 FROM first JOIN torpor.threads USING (number)
-WHERE threads.state NOT IN ('moving', 'arriving')
+WHERE threads.state NOT IN ('moving', 'arriving', 'moved', 'deleted')
     AND (%(agents)s::text[] IS NULL OR threads.agent = ANY (%(agents)s::text[]))
 ORDER BY first.since, number LIMIT %(limit)s OFFSET %(skip)s
 
 -- name: numbered
-SELECT number FROM torpor.threads WHERE thread = %(thread)s
+SELECT number FROM torpor.threads WHERE thread = %(thread)s AND state <> 'deleted'
+
+-- name: hold
+WITH asked AS ($numbered),
+held AS (
+    UPDATE torpor.threads SET held_by = %(holder)s, held_until = %(until)s
+    WHERE thread = %(thread)s AND state <> 'deleted' AND (held_by = %(holder)s OR held_until <= $now)
+    RETURNING 1
+)
+SELECT asked.number, CASE WHEN EXISTS (SELECT FROM held) THEN 0 ELSE threads.held_until END
+FROM asked JOIN torpor.threads USING (number)
 
 -- name: note
 WITH noted AS ($numbered),
-added AS (INSERT INTO torpor.records (thread, body) SELECT number, %(body)s FROM noted)
+added AS (INSERT INTO torpor.records (thread, ended, body) SELECT number, %(ended)s, %(body)s FROM noted)
 SELECT number FROM noted
 
 -- name: note_once
 WITH noted AS ($numbered),
 added AS (
-    INSERT INTO torpor.records (thread, body) SELECT number, %(body)s FROM noted
+    INSERT INTO torpor.records (thread, ended, body) SELECT number, %(ended)s, %(body)s FROM noted
     WHERE NOT EXISTS (SELECT FROM torpor.records WHERE records.thread = noted.number AND body = %(body)s)
 )
 SELECT number FROM noted

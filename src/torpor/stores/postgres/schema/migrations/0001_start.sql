@@ -11,6 +11,7 @@ CREATE TABLE torpor.threads (
     updated double precision NOT NULL,
     length bigint NOT NULL,
     base bigint NOT NULL,
+    held_until double precision NOT NULL DEFAULT 0,
     waits integer NOT NULL,
     attempt integer NOT NULL,
     shape integer NOT NULL,
@@ -23,7 +24,9 @@ CREATE TABLE torpor.threads (
     purpose text COLLATE "C" NOT NULL,
     root text COLLATE "C" NOT NULL,
     parent text COLLATE "C" NOT NULL,
+    source text COLLATE "C" NOT NULL,
     state text COLLATE "C" NOT NULL,
+    held_by text COLLATE "C" NOT NULL DEFAULT '',
     trace text COLLATE "C" NOT NULL,
     title text COLLATE "C" NOT NULL,
     context text COLLATE "C" NOT NULL,
@@ -36,6 +39,7 @@ CREATE INDEX threads_not_open ON torpor.threads (state, thread) WHERE state <> '
 CREATE INDEX threads_owing ON torpor.threads (not_before) WHERE owes;
 CREATE INDEX threads_of_parent ON torpor.threads (parent, thread) WHERE parent <> '';
 CREATE INDEX threads_of_root ON torpor.threads (root, thread) WHERE parent <> '';
+CREATE INDEX threads_of_source ON torpor.threads (source) WHERE source <> '';
 
 -- History.
 CREATE TABLE torpor.messages (
@@ -81,13 +85,16 @@ CREATE TABLE torpor.outbox (
 CREATE TABLE torpor.records (
     number bigint GENERATED ALWAYS AS IDENTITY,
     thread bigint NOT NULL,
+    ended double precision NOT NULL,
     body bytea NOT NULL,
     PRIMARY KEY (thread, number)
 );
+CREATE INDEX records_by_age ON torpor.records USING brin (ended) WITH (pages_per_range = 32, autosummarize = on);
 
 CREATE TABLE torpor.blobs (
     thread text COLLATE "C" NOT NULL,
     hash text COLLATE "C" NOT NULL,
+    at double precision NOT NULL,
     body bytea NOT NULL,
     PRIMARY KEY (thread, hash)
 );
