@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from torpor.core.errors import Refused, TorporError, Unavailable
@@ -9,6 +10,7 @@ from torpor.core.messages import By, Text
 from torpor.core.retry import backoff
 from torpor.core.signals import Compacted, ReportedSignal
 from torpor.ports import Clock, Lease, Queue, Ring, Row
+from torpor.runtime.presence import Company
 from torpor.runtime.slice import run_slice
 from torpor.runtime.state import Kit, Outcome, Running, calls_off
 
@@ -19,7 +21,10 @@ TICK = 0.25
 SLICES_PER_LEASE = 16
 SLICE_SECONDS = 3_600.0
 """Seconds a slice may last: as long as an exchange may spend in its model, where its agent says nothing."""
-LONGEST_WAIT = 5.0
+LONGEST_WAIT = 30.0
+RESERVED = 1
+"""Slots that do realtime work only, by default."""
+URGENT = ("realtime",)
 BROKEN_MOST = 3_600.0
 """Seconds after which a thread that could not be read is looked at again, at most."""
 LAST_WORDS = 1.0
@@ -27,15 +32,31 @@ LAST_WORDS = 1.0
 
 
 class Worker:
-    """Runs slices of the agents its kit knows, ``slots`` at a time."""
+    """Runs slices of the agents its kit knows, ``slots`` at a time.
+
+    ``reserved`` of the slots do realtime work only; one slot at least does any work. ``owner_cap``: slices of
+    one owner at once, in all processes; 0: half of all slots, of which ``company`` tells.
+    """
 
     def __init__(
-        self, kit: Kit, queue: Queue, clock: Clock, *, slots: int = 8, slice_seconds: float = SLICE_SECONDS
+        self,
+        kit: Kit,
+        queue: Queue,
+        clock: Clock,
+        *,
+        slots: int = 8,
+        reserved: int = RESERVED,
+        owner_cap: int = 0,
+        company: Company | None = None,
+        slice_seconds: float = SLICE_SECONDS,
     ) -> None:
         self._kit = kit
         self._queue = queue
         self._clock = clock
         self._slots = slots
+        self._reserved = min(reserved, slots - 1)
+        self._cap = owner_cap
+        self._company = company or Company(slots)
         self._slice_seconds = slice_seconds
         self._running: dict[str, tuple[Running, asyncio.Task[Outcome | None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -50,10 +71,16 @@ class Worker:
         """Slices under way."""
         return len(self._running)
 
+    @property
+    def owner_cap(self) -> int:
+        """How many slices of one owner may run at once, in all processes."""
+        return self._cap or (self._company.slots + 1) // 2
+
     def start(self) -> None:
         """Begin to take leases."""
         self._tasks = [
-            asyncio.create_task(self._serve(), name=f"torpor-slot-{i}") for i in range(self._slots)
+            asyncio.create_task(self._serve(URGENT if i < self._reserved else None), name=f"torpor-slot-{i}")
+            for i in range(self._slots)
         ]
         self._tasks.append(asyncio.create_task(self._watch(), name="torpor-watch"))
 
@@ -79,11 +106,13 @@ class Worker:
             await self._run(lease, asyncio.current_task())
         return bool(leases)
 
-    async def _serve(self) -> None:
+    async def _serve(self, tiers: Sequence[str] | None) -> None:
         failures, task, names = 0, asyncio.current_task(), self._kit.roster.names
         while not self._stopping:
             try:
-                leases = await self._queue.next(self._kit.worker, wait=LONGEST_WAIT, agents=names)
+                leases = await self._queue.next(
+                    self._kit.worker, wait=LONGEST_WAIT, agents=names, tiers=tiers, owner_cap=self.owner_cap
+                )
                 for lease in leases:
                     await self._run(lease, task)
                 failures = 0
@@ -123,7 +152,7 @@ class Worker:
                 if not self._goes_on(running, outcome):
                     break
         except asyncio.CancelledError:
-            await self._queue.retry(lease, self._clock.now())
+            await self._queue.retry(lease, lease.ring_at or self._clock.now())
             raise
         finally:
             self._running.pop(lease.thread, None)
@@ -142,7 +171,7 @@ class Worker:
             return await run_slice(self._kit, running)
         except Unavailable as error:
             log.warning("A slice of %s was put off: %s", running.lease.thread, error)
-            return Outcome("unavailable", again_at=self._later(running.lease, error))
+            return Outcome("unavailable", again_at=await self._later(running.lease, error))
         except Refused as error:
             log.error("A slice of %s failed: %s", running.lease.thread, error)  # noqa: TRY400 - one of ours
             return Outcome("refused", error=str(error))
@@ -153,7 +182,7 @@ class Worker:
     async def _set_aside(self, lease: Lease, error: Exception) -> Outcome:
         """What is stored cannot be used, or we are wrong: park the thread, and look again now and then."""
         self._kit.hot.drop(lease.thread)
-        again_at = self._later(lease, None)
+        again_at = await self._later(lease, None)
         try:
             row = await self._kit.store.row(lease.thread)
             if row is not None:
@@ -181,9 +210,16 @@ class Worker:
             ring = Ring(row.parent, signal.at, 0.0, posted.tier, posted.owner, posted.agent)
             await self._queue.ring([ring])
 
-    def _later(self, lease: Lease, error: TorporError | None) -> float:
+    async def _later(self, lease: Lease, error: TorporError | None) -> float:
         wait = backoff(min(lease.attempt + 2, 8), self._kit.ids.jitter())
-        return self._clock.now() + max(wait, getattr(error, "retry_after", None) or 0.0)
+        return await self._now() + max(wait, getattr(error, "retry_after", None) or 0.0)
+
+    async def _now(self) -> float:
+        """The store's time, by which the queue goes as well; this process' own while the store is away."""
+        try:
+            return await self._kit.store.now()
+        except TorporError:
+            return self._clock.now()
 
     async def _watch(self) -> None:
         while True:
@@ -201,12 +237,13 @@ class Worker:
         except TorporError as error:
             log.warning("Leases could not be renewed: %s", error)
             return
-        kept = {lease.token for lease in held}
+        kept = {(lease.thread, lease.token) for lease in held}
         now = self._clock.now()
         for running, task in list(self._running.values()):
             running.cut = running.cut or running.lease.thread in cuts
             running.overdue = running.overdue or now - running.since > self._slice_seconds
-            lost = running.lease.token not in kept and running.lease in leases
+            lease = running.lease
+            lost = (lease.thread, lease.token) not in kept and lease in leases
             running.lost = running.lost or lost
             await self._end(running, task)
 
