@@ -41,6 +41,7 @@ LONG = (
     "tests/runtime/test_event_threads.py::test_a_thousand_events_in_a_second[sqlite",
     "tests/runtime/test_family_deaths.py",
     "tests/runtime/test_idle.py::test_ten_thousand",
+    "tests/runtime/test_moving_deaths.py",
     "tests/runtime/test_random_lives.py",
     "tests/runtime/test_same_everywhere.py",
     "tests/runtime/test_stopping.py",

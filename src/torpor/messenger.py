@@ -113,6 +113,10 @@ class Messenger:
         body = await self._home.side.get_blob(thread, manifest)
         return body is not None and read_manifest(body, manifest).needs_migration
 
+    async def keeps_state_now(self, server: str) -> bool:
+        """The same, by the manifest that the server shows when it is asked."""
+        return read_manifest(await self.manifest(server)).needs_migration
+
     def signs(self, server: str) -> bool:
         """Whether a server signs what it sends."""
         known = self._home.servers.get(server)

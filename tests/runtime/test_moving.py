@@ -1,6 +1,5 @@
 """A tree goes from one store to another, in memory and in files: whole, or not at all."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,15 +8,12 @@ from typing import Any
 import pytest
 
 from tests.runtime.cast import Cast, reports, spawns, tells
-from tests.runtime.test_families import Gate
 from tests.web.places import store_of, until
-from torpor import Agent, Refused, Runtime, Unavailable
+from torpor import Agent, Runtime
 from torpor.core.codec import decode_head, decode_message
-from torpor.core.messages import Arrived, Message, Moved, Noted, Reported, Result, Turn, text_of
-from torpor.core.moves import ARRIVING, MOVED
+from torpor.core.messages import Arrived, Message, Moved, Noted, Reported, Turn, text_of
 from torpor.core.thread import fold
 from torpor.models import call, say
-from torpor.ports import Row
 
 WAYS = pytest.mark.parametrize(("kind", "other"), [("memory", "sqlite"), ("sqlite", "memory")])
 SOON = 10.0

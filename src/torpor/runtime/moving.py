@@ -35,6 +35,9 @@ class Courier(Protocol):
     async def keeps_state(self, thread: str, manifest: str) -> bool:
         """Whether the manifest that is kept beside a thread says that the server has to be told."""
 
+    async def keeps_state_now(self, server: str) -> bool:
+        """The same, by the manifest that the server shows when it is asked."""
+
     def signs(self, server: str) -> bool:
         """Whether a server signs what it sends."""
 
@@ -98,12 +101,12 @@ class Mover:
 
     async def _needed(self, rows: Sequence[Row], plan: Plan) -> list[str]:
         """Tool servers that have to be told. ``Refused`` unless it is known where each of them goes."""
-        used = _toolsets(rows)
+        used = await self._used(rows)
         for server in plan.servers.keys() - used.keys():
             raise Refused(f"No thread of this tree uses a tool server {server!r}.")
-        if any(used.values()):
+        if any(kept or kept is None for kept in used.values()):
             await self._there.callback_url(rows[0].thread, "move")
-        needed = [url for url, kept in used.items() if await self._keeps_state(kept)]
+        needed = [url for url, kept in used.items() if await self._keeps_state(url, kept)]
         for server in needed:
             if server not in plan.servers:
                 raise Refused(
@@ -112,7 +115,15 @@ class Mover:
                 )
         return needed
 
-    async def _keeps_state(self, manifests: Collection[tuple[str, str]]) -> bool:
+    async def _used(self, rows: Sequence[Row]) -> dict[str, set[tuple[str, str]] | None]:
+        """Tool servers with the manifests that threads have recorded; None: with none, since they moved."""
+        came = await self._here.side.get(MOVES, f"{rows[0].thread}/servers")
+        known = msgspec.json.decode(came, type=list[str]) if came else []
+        return {**dict.fromkeys(known), **_toolsets(rows)}
+
+    async def _keeps_state(self, server: str, manifests: Collection[tuple[str, str]] | None) -> bool:
+        if manifests is None:
+            return await self._courier.keeps_state_now(server)
         return any([await self._courier.keeps_state(*one) for one in manifests])
 
     async def _leave(self, tree: Tree, root: Row, plan: Plan) -> None:
@@ -159,7 +170,6 @@ class Mover:
             return Change(_row(row, evolve(_head(row), note), MOVED, now), note, absorbed)
 
         await change(store, held.thread, self._ids, edit)
-        await store.delivered(held.thread, [one.effect.id for one in await store.outbox(held.thread)])
 
     async def _arrive(self, tree: Tree, root: str) -> list[str]:
         """Let all of it live there, and nothing of it here."""
@@ -170,11 +180,19 @@ class Mover:
                 await self._end(copies, row)
         moved = [copy for row in rows if (copy := await self._there.store.row(row.thread)) is not None]
         for copy in moved:
-            await copies.post(await self._here.store.inbox(copy.thread))
+            await self._clear(copies, copy.thread)
             await self._begin(copy.thread, await tree.was(copy), plan)
+        servers = msgspec.json.encode(sorted(set(plan.servers.values())))
+        await self._there.side.put(MOVES, f"{root}/servers", servers)
         await self._tell(moved, plan.moved)
         await self._keep(root, msgspec.structs.replace(plan, done=True))
         return [row.thread for row in moved]
+
+    async def _clear(self, copies: Copies, thread: str) -> None:
+        """What came for a thread while it ended follows it; what it had to do is done there."""
+        store = self._here.store
+        await copies.post(await store.inbox(thread))
+        await store.delivered(thread, [one.effect.id for one in await store.outbox(thread)])
 
     async def _begin(self, thread: str, state: str, plan: Plan) -> None:
         """Let a copy live, as the thread was."""
