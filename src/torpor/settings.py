@@ -32,6 +32,7 @@ _MCP_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 LARGEST_PORT = 65_535
+MOST_DAYS = 36_525.0
 LEVELS = ("debug", "info", "warning", "error")
 LATER = ("postgresql", "postgres")
 
@@ -104,6 +105,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds for which a process holds an effect before it renews."""
     body_limit: int = 16 * 1024 * 1024
     """Bytes of one request's body that the API takes."""
+    keep_closed_days: float = 0.0
+    """Days after which a thread that was closed is erased, once nothing needs it any more; 0: never."""
+    keep_records_days: float = 0.0
+    """Days after which records of slices are forgotten, but the last one of each thread; 0: never."""
+    keep_ids_days: float = 7.0
+    """Days for which repeats of signals and idempotency keys are recognised."""
     log_level: str = "info"
     """``debug``, ``info``, ``warning`` or ``error``."""
     mcp_servers: str = ""
@@ -119,6 +126,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _check_number("lease", self.lease, 1.0, 3_600.0)
         _check_number("claim", self.claim, 1.0, 3_600.0)
         _check_number("body_limit", self.body_limit, 1_024, 1 << 30)
+        for name in ("keep_closed_days", "keep_records_days"):
+            _check_number(name, getattr(self, name), 0.0, MOST_DAYS)
+        _check_number("keep_ids_days", self.keep_ids_days, 1.0, MOST_DAYS)
         _check_choice("log_level", self.log_level, LEVELS)
         for ref in self.agents:
             _check_agent(ref)

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -17,7 +17,7 @@ from torpor.core.errors import Refused, Unavailable
 from torpor.crew import Joined
 from torpor.messenger import Messenger
 from torpor.models.names import import_by_name
-from torpor.ports import Clock, Model, Queue, Side, Store, Transport
+from torpor.ports import Backend, Clock, Model, Queue, Side, Store, Transport
 from torpor.queues.memory import MemoryQueue
 from torpor.queues.sqlite import SqliteQueue
 from torpor.runtime.consents import Consents
@@ -30,6 +30,7 @@ from torpor.runtime.ids import Ids
 from torpor.runtime.lineages import Lineages
 from torpor.runtime.live import LocalLive
 from torpor.runtime.presence import presence
+from torpor.runtime.retention import DAY, Keep, prune_always
 from torpor.runtime.roster import Bridge, Roster
 from torpor.runtime.scan import scan
 from torpor.runtime.state import Kit
@@ -74,10 +75,6 @@ class Address(msgspec.Struct, frozen=True):
         return bool(self.url) and self.kind != "runtime" and not is_loopback(host_of(self.url))
 
 
-class Backend(Store, Side, Protocol):
-    """A store that also keeps the small things."""
-
-
 class Parts:
     """All parts of one process over one store, joined. An async context manager; see ``open_parts``."""
 
@@ -97,6 +94,7 @@ class Parts:
         transport: Transport | None = None,
         bridge: Bridge | None = None,
         mcp: Mapping[str, McpServer] | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self.url = url
         self.agents = check_agents(agents)
@@ -105,6 +103,8 @@ class Parts:
         """Where this process itself takes callbacks, if calls from here shall name that."""
         self.clock: Clock = clock or SystemClock()
         self.ids = ids or Ids()
+        self.keep = keep or Keep()
+        """For how long workers here keep what may be forgotten."""
         self.live = LocalLive()
         self._claim = claim
         self._hot = hot
@@ -113,6 +113,7 @@ class Parts:
         self._named = dict(mcp or {})
         self._stack = AsyncExitStack()
         store, queue = backends or _open_store(url, self.clock, lease, synchronous)
+        self.backend: Backend = store
         self.store: Store = store
         self.side: Side = store
         self.queue: Queue = queue
@@ -188,10 +189,12 @@ class Parts:
     async def working(self, slots: int) -> AsyncIterator[Worker]:
         """Run slices here while the block runs, with their sweep, and with word that a worker is there."""
         worker = self.worker(slots)
-        sweeping = sweep_always(self.store, self.side, self.queue, self.clock, self.roster.names)
+        sweeping = sweep_always(self.store, self.queue, self.clock, self.roster.names)
+        pruning = prune_always(self.backend, self.clock, self.keep)
         asking = scan(self.store, self.side, self.dispatcher.asking, tuple(self.servers))
         background = [
             asyncio.create_task(sweeping, name="torpor-sweep"),
+            asyncio.create_task(pruning, name="torpor-prune"),
             asyncio.create_task(asking, name="torpor-scan"),
         ]
         async with presence(self.side, self.clock, self.kit.worker, self.roster.names):
@@ -243,7 +246,14 @@ def open_parts(settings: Any, agents: Sequence[Agent] = (), **options: Any) -> P
     options.setdefault("public_url", settings.public_url or None)
     options.setdefault("lease", settings.lease)
     options.setdefault("claim", settings.claim)
+    options.setdefault("keep", _keep(settings))
     return Parts(settings.store, chosen, **options)
+
+
+def _keep(settings: Any) -> Keep:
+    days = (settings.keep_closed_days, settings.keep_records_days, settings.keep_ids_days)
+    closed, records, ids = (each * DAY for each in days)
+    return Keep(closed, records, ids)
 
 
 def load_agents(refs: Sequence[str]) -> list[Agent]:

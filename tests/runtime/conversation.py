@@ -124,7 +124,7 @@ async def work(store: str, folder: Path, tools: str) -> None:
         worker = parts.worker(1)
         worker.start()
         sweeping = asyncio.create_task(
-            sweep_always(parts.store, parts.side, parts.queue, parts.clock, parts.roster.names)
+            sweep_always(parts.store, parts.queue, parts.clock, parts.roster.names)
         )
         while not (folder / "stop").exists():
             await asyncio.sleep(0.05)

@@ -16,12 +16,12 @@ from torpor.core.messages import By, Call, Message, Noted, Result, Said, Stopped
 from torpor.core.thread import fold
 from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import Reply, stall
-from torpor.ports import Ring
+from torpor.ports import Backend, Ring
 from torpor.queues.memory import MemoryQueue
 from torpor.runtime.worker import Worker
 from torpor.stores.memory import MemoryStore
 from torpor.testing.clock import FakeClock
-from torpor.wiring import Backend, Parts
+from torpor.wiring import Parts
 
 SCRIPT: list[Reply] = [[say("Hello there"), call("look", what="a"), say("!")], say("Yes?")]
 SOON = 10.0

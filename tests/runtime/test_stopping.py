@@ -14,11 +14,12 @@ from torpor import Agent, RapServer, Runtime, tool
 from torpor.core.messages import Result, Text, Turn, text_of
 from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import stall
+from torpor.ports import Backend
 from torpor.public import Thread
 from torpor.queues.memory import MemoryQueue
 from torpor.runtime.sweep import sweep
 from torpor.stores.memory import MemoryStore
-from torpor.wiring import Backend, Parts
+from torpor.wiring import Parts
 
 SOON = 10.0
 GRACE = 0.1

@@ -14,12 +14,11 @@ from torpor import Agent, Runtime, tool
 from torpor.core.errors import Broken, Refused, TorporError, Unavailable
 from torpor.core.messages import Result, text_of
 from torpor.models import ScriptedModel, call, say
-from torpor.ports import Ring
+from torpor.ports import Backend, Ring
 from torpor.queues.memory import MemoryQueue
 from torpor.runtime.sweep import sweep_always
 from torpor.stores.memory import MemoryStore
 from torpor.testing.clock import FakeClock
-from torpor.wiring import Backend
 
 SOON = 10.0
 
@@ -49,9 +48,7 @@ async def lived_through(scene: Scene, fate: Fate) -> tuple[World, Effects]:
         async with world.parts(fate) as parts:
             worker = parts.worker(1)
             worker.start()
-            sweeping = asyncio.create_task(
-                sweep_always(parts.store, parts.side, parts.queue, clock, parts.roster.names)
-            )
+            sweeping = asyncio.create_task(sweep_always(parts.store, parts.queue, clock, parts.roster.names))
             for _ in range(3_000):
                 for _ in range(20):
                     await asyncio.sleep(0)

@@ -14,12 +14,12 @@ from torpor.core.codec import decode_message
 from torpor.core.effects import Effect
 from torpor.core.messages import Message, Noted, Text, Turn
 from torpor.core.signals import AnySignal
-from torpor.ports import Commit, Model, Posted, Queue, Version
+from torpor.ports import Backend, Commit, Model, Posted, Queue, Version
 from torpor.runtime.ids import Ids
 from torpor.runtime.sweep import EVERY, sweep
 from torpor.testing.clock import FakeClock
 from torpor.tools.server import ToolServer
-from torpor.wiring import Backend, Parts
+from torpor.wiring import Parts
 
 DURABLE = {
     "create", "post", "finish", "commit", "postpone", "claim", "delivered", "release", "hasten", "note",

@@ -21,6 +21,7 @@ from torpor.ports.retention import (
     BY_THREAD,
     DELETED,
     NAMING,
+    Backend,
     Retention,
 )
 from torpor.ports.rows import (
@@ -50,6 +51,7 @@ __all__ = [
     "NAMING",
     "WEBHOOKS",
     "Asked",
+    "Backend",
     "Clock",
     "Commit",
     "Exported",

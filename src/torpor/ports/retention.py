@@ -7,6 +7,8 @@ that nobody has to wait for a long history to be overwritten.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from torpor.ports.stores import Side, Store
+
 BY_THREAD = ("said", "webhooks", "authorizations", "progress")
 """Spaces of small values whose keys are a thread's id, or begin with it and a slash."""
 
@@ -72,3 +74,7 @@ class Retention(Protocol):
 
         It may take long, and nobody can write meanwhile.
         """
+
+
+class Backend(Store, Side, Retention, Protocol):
+    """A store with all that belongs to it."""

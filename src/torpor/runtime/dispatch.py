@@ -367,6 +367,8 @@ class Dispatcher:
     async def _renew_thread(self, thread: str, effects: list[str]) -> None:
         try:
             kept = await self._store.claim(thread, effects, await self._store.now() + self._claim)
+        except Refused:
+            kept = []  # the thread was deleted
         except TorporError as error:
             log.warning("Claims could not be renewed: %s", error)
             return

@@ -125,10 +125,11 @@ class Posting:
         """Create threads side by side; each has its first signal with it."""
         children = await asyncio.gather(*(self._child(row, one.effect) for one in births))
         now = await self._store.now()
-        await self._queue.ring([_ring(child.thread, child, now) for child in children])
+        await self._queue.ring([_ring(child.thread, child, now) for child in children if child is not None])
         await self._done(row, [one.effect.id for one in births], mine)
 
-    async def _child(self, row: Row, effect: Effect) -> Row:
+    async def _child(self, row: Row, effect: Effect) -> Row | None:
+        """Create a child; None: its parent is gone, or has had it born already."""
         assert isinstance(effect, Spawn)
         born, now = effect.born, await self._store.now()
         if effect.events:
@@ -148,8 +149,8 @@ class Posting:
             title=born.title,
             trace=row.trace,
         )
-        await self._store.create(child, [born])
-        return child
+        new = await self._store.create(child, [born], effect=effect.id)
+        return child if new or await self._store.row(child.thread) is not None else None
 
     async def _events(self, thread: str, positions: Sequence[int]) -> tuple[Happened, ...]:
         """The events at some positions of a thread, as it has recorded them."""

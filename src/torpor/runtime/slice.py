@@ -12,7 +12,7 @@ import msgspec
 from torpor.core.absorb import absorb
 from torpor.core.codec import SHAPE, encode
 from torpor.core.compaction import begin_asked_for, is_due, make_room, make_room_at_once
-from torpor.core.errors import Conflict, ModelRefused, TorporError, Unavailable
+from torpor.core.errors import Conflict, ModelRefused, Refused, TorporError, Unavailable
 from torpor.core.family import park
 from torpor.core.messages import Born, Noted
 from torpor.core.moves import AWAY
@@ -36,7 +36,16 @@ MANY = 2_000
 
 
 async def run_slice(kit: Kit, running: Running) -> Outcome:
-    """Run one slice of the leased thread."""
+    """Run one slice of the leased thread; of one that was deleted, even meanwhile, nothing is left to do."""
+    try:
+        return await _slice(kit, running)
+    except Refused:
+        if await _gone(kit, running.lease.thread):
+            return Outcome("gone")
+        raise
+
+
+async def _slice(kit: Kit, running: Running) -> Outcome:
     thread = running.lease.thread
     warm = kit.hot.get(thread)
     snapshot = await _load(kit, thread, warm)
@@ -60,6 +69,15 @@ async def run_slice(kit: Kit, running: Running) -> Outcome:
         kit.hot.drop(thread)
         await kit.store.note(_record(slice, "conflict"))
         return Outcome("conflict", again_at=snapshot.now)
+
+
+async def _gone(kit: Kit, thread: str) -> bool:
+    """Whether the thread was deleted."""
+    if await kit.store.row(thread) is not None:
+        return False
+    kit.hot.drop(thread)
+    log.info("There is no thread %s any more", thread)
+    return True
 
 
 async def _load(kit: Kit, thread: str, warm: Warm | None) -> Snapshot:

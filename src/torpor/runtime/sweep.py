@@ -5,18 +5,12 @@ from collections.abc import Sequence
 
 from torpor.core.errors import TorporError
 from torpor.core.tiers import start_by
-from torpor.ports import AUTHORIZATIONS, WEBHOOKS, Clock, Queue, Ring, Side, Store
-from torpor.runtime.threads import SAID, STARTS
+from torpor.ports import Clock, Queue, Ring, Store
 
 log = logging.getLogger("torpor.sweep")
 
 EVERY = 10.0
-PRUNE_EVERY = 3_600.0
 PAGE = 1_000
-RETENTION = 7 * 86_400.0
-"""Seconds for which the ids of absorbed signals are kept: longer than any tool server retries."""
-LONGEST_WAIT = 366 * 86_400.0
-"""Seconds after which nobody is expected any more to authorize what a tool asked for."""
 
 
 async def sweep(store: Store, queue: Queue, agents: Sequence[str] | None = None) -> int:
@@ -36,21 +30,14 @@ async def sweep(store: Store, queue: Queue, agents: Sequence[str] | None = None)
 
 
 async def sweep_always(
-    store: Store, side: Side, queue: Queue, clock: Clock, agents: Sequence[str], every: float = EVERY
+    store: Store, queue: Queue, clock: Clock, agents: Sequence[str], every: float = EVERY
 ) -> None:
-    """Sweep now and then, and forget old signal ids and keys once an hour, for ever."""
-    pruned = 0.0
+    """Sweep now and then, for ever."""
     while True:
         try:
             found = await sweep(store, queue, agents)
             if found:
                 log.info("Rang %d %s that held work", found, "thread" if found == 1 else "threads")
-            if clock.now() - pruned > PRUNE_EVERY:
-                pruned = clock.now()
-                await store.prune(pruned - RETENTION)
-                for space in (SAID, STARTS, WEBHOOKS):
-                    await side.forget(space, pruned - RETENTION)
-                await side.forget(AUTHORIZATIONS, pruned - LONGEST_WAIT)
         except TorporError as error:
             log.warning("The sweep found the store away: %s", error)
         except Exception:

@@ -24,7 +24,7 @@ from torpor.core.text import clean
 from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
 from torpor.core.views import PROGRESS_SPACE, Progress, View, views_space
-from torpor.ports import Asked, Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store
+from torpor.ports import Asked, Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store, Version
 from torpor.runtime import questions
 from torpor.runtime.equip import keeper
 from torpor.runtime.explain import Explanation, Known, explain
@@ -96,7 +96,7 @@ class Threads:
             named = row.thread if thread else ""
             asked = (row.agent, row.owner, row.user_id, row.context, row.tier, named, parts)
             row = await self._reserved(row, asked, key)
-        row = msgspec.structs.replace(row, root=row.thread)
+        row = _fresh(row)
         said = self._said(row, parts, "steer", by, key, now) if parts else None
         if said and key:
             await self._same_words(row.thread, key, said)
@@ -147,11 +147,11 @@ class Threads:
         row = Row(
             thread=self.ids.thread(), agent=source.agent, owner=source.owner, user_id=source.user_id,
             context=source.context, tier=source.tier, lineage=fork.bytes, created=now, updated=now,
-            title=fork.title or source.title, trace=self.ids.hex(32),
+            title=fork.title or source.title, trace=self.ids.hex(32), source=source.thread,
         )  # fmt: skip
         if key:
             row = await self._reserved(row, ("fork", thread, at), key)
-        row = msgspec.structs.replace(row, root=row.thread)
+        row = _fresh(row)
         await self._hand_over(source, fork, row, by)
         new = await self.store.create(row, [fork.born(row, by)])
         await self._ring(row, now)
@@ -379,6 +379,11 @@ class Threads:
         by = start_by(chosen, now)
         ring = Ring(row.thread, by, not_before(chosen, by), chosen, row.owner, row.agent, cut)
         await self.queue.ring([ring])
+
+
+def _fresh(row: Row) -> Row:
+    """The row of a new root. Its version is of its own: a deleted one of the same id had another."""
+    return msgspec.structs.replace(row, root=row.thread, version=Version(0, row.trace))
 
 
 def _ended(row: Row, head: Head) -> str:

@@ -4,17 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
-from torpor.ports import Clock, Retention, Side, Store
+from torpor.ports import Backend, Clock
 from torpor.testing.clock import FakeClock
 
-
-class FullStore(Store, Side, Retention, Protocol):
-    """A store that also keeps the small things beside threads, and takes them away again."""
-
+FullStore = Backend
+"""A store that also keeps the small things beside threads, and takes them away again."""
 
 Opening = Callable[[], AbstractAsyncContextManager[FullStore]]
 
