@@ -212,7 +212,7 @@ def test_follow_shows_what_comes(shell: Shell) -> None:
         (("new", "echo", "   "), 1, "nothing in this message"),
         (("show", "x"), 1, "There is no store"),
         (("threads", "--store", "memory:"), 1, "lives inside one process"),
-        (("threads", "--store", "postgresql://me:secret@db/x"), 1, "not in this release"),
+        (("threads", "--store", "postgresql://me:secret@127.0.0.1:1/x"), 1, "does not answer"),
         (("threads", "--store", "redis://x"), 1, "There is no store of the kind 'redis'"),
         (("threads", "--config", "absent.toml"), 1, "absent.toml cannot be read"),
         (("worker", "bots:nobody"), 1, "'bots' has no agent 'nobody'. It has: echo, fetcher."),

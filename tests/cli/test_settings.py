@@ -75,7 +75,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, says: str) -> None:
         ({"TORPOR_STORE": "agents.db"}, "write sqlite:///agents.db"),
         ({"TORPOR_LEASE": "nan"}, "lease must be a number"),
         ({"TORPOR_CONFIG": "/no/such/file.toml"}, "cannot be read"),
-        ({"TORPOR_STORE": "postgres://me:secret@db"}, "not in this release"),
+        ({"TORPOR_STORE": "postgres:me:secret@db"}, "is named postgresql://"),
     ],
 )
 def test_the_environment_is_checked_too(

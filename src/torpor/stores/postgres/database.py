@@ -17,6 +17,7 @@ from torpor.ports import Clock
 from torpor.stores.postgres.faults import fault, lost, raced, turned_away, unprepared
 from torpor.stores.postgres.place import Place
 from torpor.stores.postgres.schema import migrate
+from torpor.stores.postgres.server_time import ServerTime
 from torpor.stores.postgres.texts import adapt
 from torpor.stores.statements import statements
 
@@ -47,9 +48,10 @@ class Connection(psycopg.AsyncConnection[Row]):
 class Database:
     """A database and some connections to it, for the event loop that uses it first. Make it with ``open``."""
 
-    def __init__(self, place: Place, clock: Clock | None, *, prepares: bool):
+    def __init__(self, place: Place, clock: Clock | None, server_time: ServerTime, *, prepares: bool):
         self.place = place
         self.clock = clock
+        self.server_time = server_time
         self._prepare = 1 if prepares else None
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._suspect = 0.0
@@ -70,9 +72,15 @@ class Database:
                 _check_age(connection, place)
                 migrate(connection, place)
                 prepares = _is_direct(connection)
+                server_time = _server_time(connection)
             except psycopg.Error as error:
                 raise fault(error, place) from error
-        return cls(place, clock, prepares=prepares)
+        return cls(place, clock, server_time, prepares=prepares)
+
+    @property
+    def time(self) -> Clock:
+        """The clock of all who use this database."""
+        return self.clock or self.server_time
 
     @property
     def given_now(self) -> float | None:
@@ -246,3 +254,10 @@ def _is_direct(connection: psycopg.Connection[Row]) -> bool:
     """
     found: Sequence[Any] | None = connection.execute("SELECT pg_backend_pid()").fetchone()
     return found is not None and found[0] == connection.info.backend_pid
+
+
+def _server_time(connection: psycopg.Connection[Row]) -> ServerTime:
+    asked_at = time.monotonic()
+    found = connection.execute("SELECT extract(epoch FROM statement_timestamp())::float8").fetchone()
+    assert found is not None
+    return ServerTime(found[0], asked_at, time.monotonic())

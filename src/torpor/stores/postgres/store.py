@@ -14,7 +14,7 @@ from torpor.core.codec import decode_effect, decode_record, decode_signal, encod
 from torpor.core.errors import Conflict, Refused
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
-from torpor.ports import Asked, Commit, Exported, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
+from torpor.ports import Asked, Clock, Commit, Exported, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
 from torpor.stores.postgres import moves
 from torpor.stores.postgres.database import Database
 from torpor.stores.postgres.faults import Ended
@@ -31,18 +31,18 @@ UNKNOWN = Posted("unknown")
 NOBODY = Version(-1)
 """The version of no thread."""
 
-DRIFT = 60.0
-"""Seconds for which the server's time is told from what it was and what this machine's clock has counted."""
-
 
 class PostgresStore(PostgresRetention):
-    """Threads in a PostgreSQL database: ``Store``, ``Side`` and ``Retention``. Closing closes the ``Database``."""
+    """Threads in a PostgreSQL database: ``Store``, ``Side`` and ``Retention``. Closes the ``Database``."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._holder = secrets.token_urlsafe(9)
-        self._read_at = float("-inf")
-        self._read_now = 0.0
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of all who use this store."""
+        return self.database.time
 
     async def create(self, row: Row, signals: Sequence[AnySignal] = (), *, effect: str = "") -> bool:
         if any(signal.thread != row.thread for signal in signals):
@@ -69,11 +69,10 @@ class PostgresStore(PostgresRetention):
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         known = known or NOBODY
         given = {"known": known.counter, "known_id": known.commit_id, "limit": limit + 1}
-        found = await self._ask(_THREADS["load"], {**given, "thread": thread})
-        if not found:
-            raise _missing(thread)
+        asked_at = time.monotonic()
+        found = await self._of_thread(_THREADS["load"], thread, **given)
         snapshot = _snapshot(found[0], limit)
-        self._read_at, self._read_now = time.monotonic(), snapshot.now
+        self.database.server_time.hear(snapshot.now, asked_at, time.monotonic())
         return snapshot
 
     async def commit(self, commit: Commit) -> Version:
@@ -180,14 +179,7 @@ class PostgresStore(PostgresRetention):
         return await moves.take_in(self.database, exported)
 
     async def now(self) -> float:
-        given = self.database.given_now
-        if given is not None:
-            return given
-        passed = time.monotonic() - self._read_at
-        if passed > DRIFT:
-            ((self._read_now,),) = await self._ask(_THREADS["time"], {})
-            self._read_at, passed = time.monotonic(), 0.0
-        return self._read_now + passed
+        return self.database.time.now()
 
     async def close(self) -> None:
         await self.database.close()

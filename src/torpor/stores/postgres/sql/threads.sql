@@ -1,9 +1,6 @@
 -- name: now
 coalesce(%(now)s::float8, extract(epoch FROM statement_timestamp())::float8)
 
--- name: time
-SELECT $now
-
 -- name: columns
 threads.thread, threads.agent, threads.counter, threads.commit_id, threads.owner, threads.user_id,
 threads.context, threads.tier, threads.purpose, threads.root, threads.parent, threads.lineage, threads.state,
