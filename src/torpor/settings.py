@@ -22,6 +22,8 @@ FILE = "torpor.toml"
 PREFIX = "TORPOR_"
 CONFIG = "TORPOR_CONFIG"
 """Names the file to read, instead of ``torpor.toml`` in the current folder."""
+SECRET = "TORPOR_SECRET"  # noqa: S105 -- the name of it
+"""Holds what tokens for MCP servers are sealed with. No setting, so that it stands in no file of ours."""
 
 LARGEST_FILE = 64 * 1024
 """Bytes of a settings file."""
@@ -34,7 +36,8 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 LARGEST_PORT = 65_535
 MOST_DAYS = 36_525.0
 LEVELS = ("debug", "info", "warning", "error")
-LATER = ("postgresql", "postgres")
+POSTGRES = ("postgresql://", "postgres://")
+KNOWN = "memory:, sqlite:///path, postgresql://user:password@host:port/database"
 
 
 class McpTable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,13 +91,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How a process of ours runs. Paths and store URLs are relative to the current folder."""
 
     store: str = "sqlite:///torpor.db"
-    """``memory:`` or ``sqlite:///path``."""
+    """``memory:``, ``sqlite:///path`` or ``postgresql://user:password@host:port/database``."""
     listen: str = "127.0.0.1:8377"
     """``host:port`` of the server; port 0 takes a free one."""
     public_url: str = ""
     """How tool servers and browsers reach the server, if not by the address it listens on."""
     workers: int = 8
     """Slices that run side by side in one process; 0: none."""
+    reserved: int = 1
+    """How many of these are kept for realtime work; one of them at least takes any."""
+    owner_cap: int = 0
+    """Slices of one owner that run at once, in all processes together; 0: half of all that may."""
     agents: tuple[str, ...] = ()
     """References to agents, ``package.module:name``."""
     token_file: str = ""
@@ -123,6 +130,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         parse_listen(self.listen)
         _check_public(self.public_url)
         _check_number("workers", self.workers, 0, 1_024)
+        _check_number("reserved", self.reserved, 0, 1_024)
+        _check_number("owner_cap", self.owner_cap, 0, 1_000_000)
         _check_number("lease", self.lease, 1.0, 3_600.0)
         _check_number("claim", self.claim, 1.0, 3_600.0)
         _check_number("body_limit", self.body_limit, 1_024, 1 << 30)
@@ -183,20 +192,27 @@ def store_path(url: str) -> Path | None:
     return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
 
 
+def is_postgres(url: str) -> bool:
+    """Whether a URL names a PostgreSQL database."""
+    return url.startswith(POSTGRES)
+
+
 def check_store(url: object) -> None:
     """Raise ``Refused`` unless this is the URL of a store that there is. Never repeats a password."""
     if not isinstance(url, str):
         raise Refused(f"The store is given as text, such as sqlite:///agents.db, not {_shown(url)}.")
+    if is_postgres(url):
+        return
     scheme, colon, _ = url.partition(":")
     if url and not colon:
         raise Refused(f"{url[:200]!r} names no kind of store: write sqlite:///{url[:200]}, or memory:.")
-    if scheme in LATER:
-        raise Refused("A PostgreSQL store is not in this release. Use sqlite:///path or memory:.")
+    if scheme in ("postgresql", "postgres"):
+        raise Refused("A PostgreSQL store is named postgresql://user:password@host:port/database.")
     if url == "memory:" or (url.startswith("sqlite:///") and url.removeprefix("sqlite:///").strip()):
         return
     if scheme == "sqlite":
         raise Refused(f"The store {url!r} names no file: write sqlite:///path, or sqlite:////absolute/path.")
-    raise Refused(f"There is no store of the kind {scheme[:40]!r}. Known: memory:, sqlite:///path.")
+    raise Refused(f"There is no store of the kind {scheme[:40]!r}. Known: {KNOWN}.")
 
 
 def parse_listen(listen: str) -> tuple[str, int]:
@@ -242,7 +258,7 @@ def _read(file: Path) -> str:
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     given = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
     known = [PREFIX + field.upper() for field in IN_ENVIRONMENT]
-    _check_known(given, [*known, CONFIG], "There is no setting")
+    _check_known(given, [*known, CONFIG, SECRET], "There is no setting")
     values: dict[str, Any] = {
         field: given[name] for field, name in zip(IN_ENVIRONMENT, known, strict=True) if name in given
     }

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -29,21 +29,22 @@ from torpor.runtime.hot import Hot
 from torpor.runtime.ids import Ids
 from torpor.runtime.lineages import Lineages
 from torpor.runtime.live import LocalLive
-from torpor.runtime.presence import presence
+from torpor.runtime.presence import Company, presence
 from torpor.runtime.retention import DAY, Keep, prune_always
 from torpor.runtime.roster import Bridge, Roster
 from torpor.runtime.scan import scan
 from torpor.runtime.state import Kit
 from torpor.runtime.sweep import sweep_always
 from torpor.runtime.threads import Threads
-from torpor.runtime.worker import Worker
-from torpor.settings import check_store
+from torpor.runtime.worker import RESERVED, Worker
+from torpor.settings import SECRET, check_store, is_postgres
 from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import Database, SqliteStore
 from torpor.tools.addresses import host_of, is_loopback
 from torpor.tools.callbacks import Callbacks
 from torpor.tools.client import HttpTransport
 from torpor.tools.forwarding import Forwarding
+from torpor.tools.mcp.authorization import Authorizations
 from torpor.tools.mcp.servers import McpServer
 from torpor.tools.schema import fits
 from torpor.tools.tokens import Keys, scope_of
@@ -87,6 +88,8 @@ class Parts:
         clock: Clock | None = None,
         lease: float = LEASE_SECONDS,
         claim: float = CLAIM_SECONDS,
+        reserved: int = RESERVED,
+        owner_cap: int = 0,
         hot: int = HOT_BYTES,
         synchronous: str = "FULL",
         ids: Ids | None = None,
@@ -107,12 +110,18 @@ class Parts:
         """For how long workers here keep what may be forgotten."""
         self.live = LocalLive()
         self._claim = claim
+        self._reserved = reserved
+        self._owner_cap = owner_cap
         self._hot = hot
         self._transport = transport
         self._bridge = bridge
         self._named = dict(mcp or {})
+        self._authorizations: Authorizations | None = None
+        self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
         store, queue = backends or _open_store(url, self.clock, lease, synchronous)
+        if clock is None:
+            self.clock = getattr(store, "clock", self.clock)
         self.backend: Backend = store
         self.store: Store = store
         self.side: Side = store
@@ -183,21 +192,16 @@ class Parts:
 
     def worker(self, slots: int = 8, **options: Any) -> Worker:
         """A worker over these parts."""
-        return Worker(self.kit, self.queue, self.clock, slots=slots, **options)
+        shares = {"reserved": self._reserved, "owner_cap": self._owner_cap}
+        return Worker(self.kit, self.queue, self.clock, slots=slots, **(shares | options))
 
     @asynccontextmanager
     async def working(self, slots: int) -> AsyncIterator[Worker]:
         """Run slices here while the block runs, with their sweep, and with word that a worker is there."""
-        worker = self.worker(slots)
-        sweeping = sweep_always(self.store, self.queue, self.clock, self.roster.names)
-        pruning = prune_always(self.backend, self.clock, self.keep)
-        asking = scan(self.store, self.side, self.dispatcher.asking, tuple(self.servers))
-        background = [
-            asyncio.create_task(sweeping, name="torpor-sweep"),
-            asyncio.create_task(pruning, name="torpor-prune"),
-            asyncio.create_task(asking, name="torpor-scan"),
-        ]
-        async with presence(self.side, self.clock, self.kit.worker, self.roster.names):
+        names, id = self.roster.names, self.kit.worker
+        async with presence(self.side, self.clock, id, names, slots=slots, now=self.store.now) as company:
+            worker = self.worker(slots, company=company)
+            background = [asyncio.create_task(what, name=name) for name, what in self._beside(company)]
             worker.start()
             try:
                 yield worker
@@ -208,6 +212,19 @@ class Parts:
                     task.cancel()
                 await asyncio.gather(*background, return_exceptions=True)
 
+    def _beside(self, company: Company) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """What goes on beside slices."""
+        names = self.roster.names
+        yield (
+            "torpor-sweep",
+            sweep_always(
+                self.store, self.queue, self.clock, names,
+                peers=lambda: company.peers(names), jitter=self.ids.jitter,
+            ),
+        )  # fmt: skip
+        yield "torpor-prune", prune_always(self.backend, self.clock, self.keep)
+        yield "torpor-scan", scan(self.store, self.side, self.dispatcher.asking, tuple(self.servers))
+
     async def callback_url(self, thread: str, call: str, server: str = "", *, signs: bool = False) -> str:
         """Where a tool server posts what comes of a call. ``Unavailable`` while no server is registered.
 
@@ -215,16 +232,32 @@ class Parts:
         """
         known = self.servers.get(server)
         scope = scope_of(server) if signs or (known and known.secrets) else "call"
+        return f"{await self.place()}/callbacks/{await self.keys.sign(thread, call, scope)}"
+
+    async def address(self) -> Address:
+        """The address that is registered for this store's callbacks; without a URL if none is."""
+        return address_of(await self.side.get(ADDRESSES, "public"))
+
+    async def place(self) -> str:
+        """The base URL at which tool servers and browsers reach a process of this store."""
         base = self.public_url or self.here or (await self.address()).url
         if not base:
             raise Unavailable(
                 "No address for callbacks is known: run `torpor serve` on this store once, or set public_url."
             )
-        return f"{base.rstrip('/')}/callbacks/{await self.keys.sign(thread, call, scope)}"
+        return base.rstrip("/")
 
-    async def address(self) -> Address:
-        """The address that is registered for this store's callbacks; without a URL if none is."""
-        return address_of(await self.side.get(ADDRESSES, "public"))
+    async def authorizations(self) -> Authorizations:
+        """What people have granted at MCP servers. ``Refused`` where ``torpor[mcp]`` is not installed."""
+        async with self._opening:
+            if self._authorizations is None:
+                secret = os.environ.get(SECRET, "")
+                opened = await Authorizations.open(
+                    self.side, self.keys, self.clock, self.place, secret=secret
+                )
+                self._stack.push_async_callback(opened.close)
+                self._authorizations = opened
+        return self._authorizations
 
     async def register(self, url: str, kind: str) -> None:
         """Make this the store's address for callbacks; see ``Address`` for kinds."""
@@ -246,6 +279,8 @@ def open_parts(settings: Any, agents: Sequence[Agent] = (), **options: Any) -> P
     options.setdefault("public_url", settings.public_url or None)
     options.setdefault("lease", settings.lease)
     options.setdefault("claim", settings.claim)
+    options.setdefault("reserved", settings.reserved)
+    options.setdefault("owner_cap", settings.owner_cap)
     options.setdefault("keep", _keep(settings))
     return Parts(settings.store, chosen, **options)
 
@@ -304,11 +339,23 @@ async def _let_go(models: Sequence[Model]) -> None:
             await close()
 
 
-def _open_store(
-    url: str, clock: Clock, lease: float, synchronous: str
-) -> tuple[MemoryStore, MemoryQueue] | tuple[SqliteStore, SqliteQueue]:
+def _open_store(url: str, clock: Clock, lease: float, synchronous: str) -> tuple[Backend, Queue]:
     check_store(url)
     if url == "memory:":
         return MemoryStore(clock), MemoryQueue(clock, lease=lease)
+    if is_postgres(url):
+        return _open_postgres(url, clock, lease)
     database = Database.open(url, clock=clock, synchronous=synchronous)  # type: ignore[arg-type]
     return SqliteStore(database), SqliteQueue(database, lease=lease)
+
+
+def _open_postgres(url: str, clock: Clock, lease: float) -> tuple[Backend, Queue]:
+    try:
+        from torpor.queues.postgres import PostgresQueue
+        from torpor.stores.postgres import Database as Server
+        from torpor.stores.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        raise Refused(f"A PostgreSQL store needs {error.name}: pip install 'torpor[postgres]'.") from error
+    # Where no clock is given, the server's is the clock of all.
+    database = Server.open(url, clock=None if isinstance(clock, SystemClock) else clock)
+    return PostgresStore(database), PostgresQueue(database, lease=lease)

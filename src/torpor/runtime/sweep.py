@@ -1,7 +1,7 @@
 """Finds threads that hold work nobody rang for, at any time, and rings them."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torpor.core.errors import TorporError
 from torpor.core.tiers import start_by
@@ -30,9 +30,20 @@ async def sweep(store: Store, queue: Queue, agents: Sequence[str] | None = None)
 
 
 async def sweep_always(
-    store: Store, queue: Queue, clock: Clock, agents: Sequence[str], every: float = EVERY
+    store: Store,
+    queue: Queue,
+    clock: Clock,
+    agents: Sequence[str],
+    every: float = EVERY,
+    *,
+    peers: Callable[[], int] = lambda: 1,
+    jitter: Callable[[], float] = lambda: 0.5,
 ) -> None:
-    """Sweep now and then, for ever."""
+    """Sweep now and then, for ever.
+
+    ``peers``: how many workers sweep for these agents, this one included. Each then sweeps so much less,
+    at instants that ``jitter`` (0 to 1) draws, so that together they sweep as often as one alone would.
+    """
     while True:
         try:
             found = await sweep(store, queue, agents)
@@ -42,4 +53,5 @@ async def sweep_always(
             log.warning("The sweep found the store away: %s", error)
         except Exception:
             log.exception("The sweep failed in a way it should not")
-        await clock.sleep(every)
+        many = peers()
+        await clock.sleep(every if many == 1 else every * many * (0.5 + jitter()))
