@@ -14,7 +14,18 @@ from torpor.core.codec import decode_effect, decode_record, decode_signal, encod
 from torpor.core.errors import Conflict, Refused
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
-from torpor.ports import Asked, Clock, Commit, Exported, OutboxRow, Posted, Row, Snapshot, StoredMessage, Version
+from torpor.ports import (
+    Asked,
+    Clock,
+    Commit,
+    Exported,
+    OutboxRow,
+    Posted,
+    Row,
+    Snapshot,
+    StoredMessage,
+    Version,
+)
 from torpor.stores.postgres import moves
 from torpor.stores.postgres.database import Database
 from torpor.stores.postgres.faults import Ended
@@ -68,7 +79,7 @@ class PostgresStore(PostgresRetention):
 
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         known = known or NOBODY
-        given = {"known": known.counter, "known_id": known.commit_id, "limit": limit + 1}
+        given: Given = {"known": known.counter, "known_id": known.commit_id, "limit": limit + 1}
         asked_at = time.monotonic()
         found = await self._of_thread(_THREADS["load"], thread, **given)
         snapshot = _snapshot(found[0], limit)
