@@ -20,6 +20,7 @@ COMMANDS = (
     "stop",
     "nudge",
     "close",
+    "migrate",
     "doctor",
 )
 

@@ -20,7 +20,7 @@ from torpor.ports import Clock, Row
 from torpor.runtime.equip import keeper
 from torpor.runtime.ids import Ids
 from torpor.runtime.moving_copies import Copies
-from torpor.runtime.moving_tree import MOVES, Change, Place, Tree, change, ring
+from torpor.runtime.moving_tree import MOVES, Change, Place, Tree, change, name_of, ring
 from torpor.runtime.receipts import Contradicts, UnknownThread
 
 PATIENCE = 60.0
@@ -89,10 +89,10 @@ class Mover:
         """What is under way already, or a new plan, once nothing seems to stand against it."""
         begun = await plan_of(self._here, root.thread)
         if begun is not None and (not begun.done or root.state == MOVED):
-            return _same(root, begun, self._there.url, servers)
+            return _same(root, begun, name_of(self._there), servers)
         if root.state == "closed":
             raise Contradicts(f"The thread {root.thread!r} is closed; its history stays where it is.")
-        plan = Plan(self._there.url, servers)
+        plan = Plan(name_of(self._there), servers)
         rows = await Tree(self._here, root.thread, self._clock, self._ids).rows()
         await self._needed(rows, plan)
         await self._copies(plan).check(rows)
@@ -166,14 +166,14 @@ class Mover:
                 return None
             if row.state != MOVING or row.version != version:
                 raise Conflict(f"The thread {row.thread} went on here while it was being moved.")
-            note = Noted(now, Moved(self._there.url), row.trace)
+            note = Noted(now, Moved(name_of(self._there)), row.trace)
             return Change(_row(row, evolve(_head(row), note), MOVED, now), note, absorbed)
 
         await change(store, held.thread, self._ids, edit)
 
     async def _arrive(self, tree: Tree, root: str) -> list[str]:
         """Let all of it live there, and nothing of it here."""
-        plan = await plan_of(self._here, root) or Plan(self._there.url)
+        plan = await plan_of(self._here, root) or Plan(name_of(self._there))
         copies, rows = self._copies(plan), await tree.rows()
         for row in rows:
             if row.state == MOVING:
@@ -201,7 +201,7 @@ class Mover:
         def edit(row: Row) -> Change | None:
             if row.state != ARRIVING:
                 return None
-            note = Noted(now, Arrived(self._here.url, plan.servers), row.trace)
+            note = Noted(now, Arrived(name_of(self._here), plan.servers), row.trace)
             return Change(_row(row, evolve(_head(row), note), state, now), note)
 
         await ring(self._there, await change(self._there.store, thread, self._ids, edit))

@@ -16,7 +16,7 @@ from torpor.core.thread import Head
 from torpor.core.views import PROGRESS_SPACE
 from torpor.ports import AUTHORIZATIONS, FORWARDS, WEBHOOKS, Exported, Row
 from torpor.runtime.definitions import SPACE as DEFINITIONS
-from torpor.runtime.moving_tree import Place, Tree
+from torpor.runtime.moving_tree import Place, Tree, name_of
 from torpor.runtime.threads import SAID
 
 _links = msgspec.msgpack.Decoder(tuple[Link, ...])
@@ -36,7 +36,7 @@ class Copies:
         for row in rows:
             found = await self._there.store.row(row.thread)
             if found is not None and not _makes_room(found, row):
-                raise Refused(f"There is a thread {row.thread!r} in {self._there.url} already.")
+                raise Refused(f"There is a thread {row.thread!r} in {name_of(self._there)} already.")
 
     async def make(self, tree: Tree, rows: Sequence[Row], signing: Collection[str]) -> None:
         """Copy all that is kept of these threads. ``signing``: tool servers that sign what they send."""
@@ -55,7 +55,7 @@ class Copies:
     async def _copy(self, row: Row, claimed: Collection[str]) -> None:
         exported = await self._here.store.export(row.thread)
         if not await self._there.store.take_in(self._rewritten(exported, claimed)):
-            raise Refused(f"There is a thread {row.thread!r} in {self._there.url} already.")
+            raise Refused(f"There is a thread {row.thread!r} in {name_of(self._there)} already.")
         head = decode_head(row.head, row.shape)
         names = {wait.url for wait in head.waits.values() if wait.kind == "authorization"}
         names |= {one.url for one, _ in exported.inbox if isinstance(one, RequestedSignal)}

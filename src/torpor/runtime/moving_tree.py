@@ -45,6 +45,13 @@ class Place(Protocol):
         """Where a tool server posts what comes of a call. ``Unavailable`` if there is no such place."""
 
 
+def name_of(place: Place) -> str:
+    """A store's URL as it may be shown and kept: without who opens it, and with what password."""
+    scheme, between, rest = place.url.partition("://")
+    kept = rest if scheme == "sqlite" else rest.partition("?")[0].rpartition("@")[2]
+    return f"{scheme}{between}{kept}"
+
+
 class Change(msgspec.Struct, frozen=True):
     """What is written to one thread."""
 

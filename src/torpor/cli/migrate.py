@@ -1,0 +1,87 @@
+"""``torpor migrate``: a tree goes to another store, with all that is open."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from torpor.cli.options import Config, Json, Store, ThreadId, run, settings_of, with_agents
+
+if TYPE_CHECKING:
+    from torpor.settings import Settings
+
+
+def migrate(
+    thread: ThreadId,
+    destination: Annotated[
+        str, typer.Argument(help="The store that it goes to; left out with --abort.", show_default=False)
+    ] = "",
+    *,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(help="OLD=NEW: a tool server's base URL, and the one it has there.", show_default=False),
+    ] = None,
+    wait: Annotated[float, typer.Option(min=0.0, help="Seconds in which what runs may end.")] = 60.0,
+    abort: Annotated[
+        bool, typer.Option("--abort", help="Give up a move that was interrupted; the tree stays.")
+    ] = False,
+    as_json: Json = False,
+    config: Config = None,
+    store: Store = None,
+) -> None:
+    """Move a thread and all below it to another store. Asked again, an interrupted move is completed."""
+    settings = with_agents(settings_of(config, store))
+    if abort:
+        run(_stay(settings, thread))
+    else:
+        run(_migrate(settings, thread, destination, _pairs(server or []), wait, as_json))
+
+
+def _pairs(servers: list[str]) -> dict[str, str]:
+    from torpor.core.errors import Refused
+
+    pairs = {}
+    for text in servers:
+        old, between, new = text.partition("=")
+        if not (old and between and new):
+            raise Refused(f"--server takes OLD=NEW, two base URLs, not {text!r}.")
+        pairs[old] = new
+    return pairs
+
+
+async def _stay(settings: "Settings", thread: str) -> int:
+    from torpor.cli.desk import check_there
+    from torpor.cli.screen import err, line
+    from torpor.runtime.moving import stay
+    from torpor.wiring import open_parts
+
+    check_there(settings, make=False)
+    async with open_parts(settings.store) as parts:
+        await stay(parts, thread, parts.clock, parts.ids)
+    err().print(line(("stays here", "dim")))
+    return 0
+
+
+async def _migrate(
+    settings: "Settings", thread: str, destination: str, servers: dict[str, str], wait: float, as_json: bool
+) -> int:
+    import msgspec
+
+    from torpor.cli import screen
+    from torpor.cli.desk import check_there
+    from torpor.core.errors import Refused
+    from torpor.runtime.moving import Mover
+    from torpor.settings import check_store
+    from torpor.wiring import open_parts
+
+    if not destination:
+        raise Refused("Say which store it goes to, such as sqlite:///path.")
+    check_store(destination)
+    check_there(settings, make=False)
+    check_there(msgspec.structs.replace(settings, store=destination), make=False)
+    async with open_parts(settings) as here, open_parts(destination) as there:
+        moved = await Mover(here, there, here.messenger, here.clock, here.ids, wait).move(thread, servers)
+    if as_json:
+        print(screen.as_json(moved))  # noqa: T201 -- the command's output
+    count = f"{len(moved)} thread{'' if len(moved) == 1 else 's'}"
+    screen.err().print(screen.line((f"moved {count} to {destination}", "dim")))
+    return 0
