@@ -235,7 +235,11 @@ class Runtime:
 
             parts = self.parts
             self._app = build(
-                parts.threads, parts.callbacks, token=self.token, public_url=parts.public_url or ""
+                parts.threads,
+                parts.callbacks,
+                token=self.token,
+                public_url=parts.public_url or "",
+                authorizations=parts.authorizations,
             )
         return self._app
 

@@ -144,10 +144,12 @@ async def test_real_answers_are_as_described(agent: Agent) -> None:
         await ask("POST", "/tickets", {"thread": thread})
         await ask("GET", "/healthz")
         await ask("GET", "/openapi.json")
+        await ask("GET", "/oauth/client/{server}", server="github")
         await ask("POST", "/callbacks/{token}", {}, token="x")
         minted = runtime.parts.keys.mint(thread, "none")
         await ask("POST", "/callbacks/{token}", {"type": "tool_result"}, token=minted)
         described = {(endpoint.method, endpoint.path) for endpoint in ROUTES}
         assert {(method, path) for method, path, _ in checked.seen} >= described - {
-            ("GET", "/threads/{thread}/events")
+            ("GET", "/threads/{thread}/events"),
+            ("GET", "/oauth/callback/{server}"),
         }

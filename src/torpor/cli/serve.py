@@ -44,6 +44,7 @@ async def _serve(settings: "Settings") -> int:
             token=make_token(settings.token_path),
             public_url=settings.public_url,
             body_limit=settings.body_limit,
+            authorizations=parts.authorizations,
         )
         url = await stack.enter_async_context(listening(app, settings.listen))
         await parts.register(settings.public_url or url, "public" if settings.public_url else "serve")

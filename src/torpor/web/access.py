@@ -19,8 +19,8 @@ from torpor.web.tickets import Tickets
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- recognised, not bound to
-OPEN_PATHS = ("/healthz", "/callbacks/")
-"""No token is asked for here; a callback carries its own in its path."""
+OPEN_PATHS = ("/healthz", "/callbacks/", "/oauth/")
+"""No token is asked for here: a callback carries its own in its path, a browser's return in its query."""
 
 
 class Access:
@@ -55,7 +55,7 @@ class Access:
     def check(self, scope: Scope) -> Problem | None:
         """None if the request may go on, else how to refuse it."""
         path = route_path(scope)
-        if path == OPEN_PATHS[0] or path.startswith(OPEN_PATHS[1]):
+        if path == OPEN_PATHS[0] or path.startswith(OPEN_PATHS[1:]):
             return None
         headers = Headers(scope=scope)
         return self._check_source(scope, headers) or self._check_token(scope, path, headers)

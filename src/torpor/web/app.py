@@ -20,6 +20,7 @@ from torpor.web.access import Access
 from torpor.web.callbacks import CallbackWeb
 from torpor.web.listening import listening
 from torpor.web.live import Streams
+from torpor.web.oauth import Authorizations, OAuthWeb
 from torpor.web.openapi import Endpoint, document
 from torpor.web.problems import answer, answer_error
 from torpor.web.routes import ROUTES
@@ -40,16 +41,22 @@ def build(
     token: str = "",
     public_url: str = "",
     body_limit: int = BODY_LIMIT,
+    authorizations: Callable[[], Awaitable[Authorizations]] | None = None,
 ) -> Starlette:
     """The application over the threads of one store.
 
     ``token``: the bearer token that everything but callbacks and health asks for; without one only this
     machine is answered. ``public_url``: the address by which others reach it. ``body_limit``: bytes of a
-    request's body (callbacks have a limit of their own). Serve it with ``listening``.
+    request's body (callbacks have a limit of their own). ``authorizations`` opens what people grant at MCP
+    servers. Serve it with ``listening``.
     """
     access = Access(token, public_url)
     streams = Streams(threads)
-    calls = _calls(threads, callbacks, access, streams, body_limit)
+    oauth = OAuthWeb(authorizations)
+    calls = _calls(threads, callbacks, access, streams, body_limit) | {
+        "oauth_callback": oauth.callback,
+        "oauth_client": oauth.client,
+    }
     app = Starlette(
         routes=[_route(endpoint, calls[endpoint.name]) for endpoint in ROUTES],
         middleware=[Middleware(Gate, access=access)],

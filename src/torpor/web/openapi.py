@@ -11,10 +11,11 @@ from torpor.web.problems import Failed
 
 ANY_OBJECT = "object"
 EVENT_STREAM = "stream"
+PAGE = "page"
 NOTHING = "nothing"
 
 Shape = type | str
-"""A type, or one of the three words above."""
+"""A type, or one of the four words above."""
 
 _MEANINGS = {
     200: "Done",
@@ -29,6 +30,7 @@ _MEANINGS = {
     413: "The body is too large",
     415: "The body is not JSON",
     500: "The server, or what it keeps, is broken",
+    502: "An authorization server did not do its part",
     503: "Busy or away; come again after Retry-After",
 }
 
@@ -118,6 +120,8 @@ def _answer(status: int, shape: Shape) -> dict[str, Any]:
 def _content(shape: Shape) -> dict[str, Any]:
     if shape == EVENT_STREAM:
         return {"text/event-stream": {"schema": {"type": "string"}}}
+    if shape == PAGE:
+        return {"text/html": {"schema": {"type": "string"}}}
     if isinstance(shape, str):
         return {"application/json": {"schema": {"type": "object"}}}
     return {"application/json": {"schema": {"$ref": _ref(shape)}}}

@@ -3,7 +3,7 @@
 from torpor.runtime.explain import Explanation
 from torpor.runtime.questions import Settled
 from torpor.runtime.threads import Receipt
-from torpor.web.openapi import ANY_OBJECT, EVENT_STREAM, NOTHING, Endpoint, Parameter
+from torpor.web.openapi import ANY_OBJECT, EVENT_STREAM, NOTHING, PAGE, Endpoint, Parameter
 from torpor.web.shapes import (
     Answering,
     Done,
@@ -129,6 +129,23 @@ ROUTES = (
         takes=ANY_OBJECT, gives={200: NOTHING},
         parameters=(Parameter("webhook-id", "header", "Identifies an event that has no id of its own."),),
         problems=(400, 403, 404, 410, 413, 503), guarded=False,
+    ),
+    Endpoint(
+        "oauth_callback", "GET", "/oauth/callback/{server}",
+        "Where a browser comes back to after signing in at an MCP server; a page says what came of it.",
+        gives={200: PAGE, 400: PAGE, 410: PAGE, 502: PAGE},
+        parameters=(
+            Parameter("state", "query", "Which sign-in it was; signed here, and good once."),
+            Parameter("code", "query", "What the authorization server gives for it."),
+            Parameter("iss", "query", "The authorization server."),
+            Parameter("error", "query", "Why it gives nothing."),
+        ),
+        guarded=False,
+    ),
+    Endpoint(
+        "oauth_client", "GET", "/oauth/client/{server}",
+        "Describes, for authorization servers, the client whose id is this URL.",
+        gives={200: ANY_OBJECT}, problems=(400,), guarded=False,
     ),
     Endpoint(
         "health", "GET", "/healthz", "The server answers and can read its store.",

@@ -103,6 +103,8 @@ def _place(space: str, key: str) -> bytes:
 
 
 def _cipher(key: bytes) -> "AESGCM":
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError:
+        raise Refused("Tokens for MCP servers cannot be kept: install torpor[mcp].") from None
     return AESGCM(key)
