@@ -134,7 +134,7 @@ async def test_signed_events_are_handed_on_as_they_came(tmp_path: Path) -> None:
         assert (await two.send("Subscribed.", subscription=True))[0] == 200
         await two.heard(two.here, root.id, "Watching.")
         await two.move(root.id)
-        event = {"type": "subscription_event", "associative": True}
+        event: Any = {"type": "subscription_event", "associative": True}
         assert (await two.send("unsigned", {}, **event))[0] == 401
         assert (await two.send("one", **event))[0] == 200
         await two.heard(two.there, root.id, "Seen.")
