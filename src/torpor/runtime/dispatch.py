@@ -91,6 +91,13 @@ class Dispatcher:
         self._posting = Posting(store, queue, clock, ids, claim)
         self.asking = Asking(store, courier, ids, self._ring, self._tasks)
 
+    def over(self, queue: Queue) -> "Dispatcher":
+        """Another one of the same make, with effects of its own, which rings elsewhere."""
+        return Dispatcher(
+            self._store, queue, self._roster, self._courier, self._clock, self._ids, self._claim,
+            consents=self._consents,
+        )  # fmt: skip
+
     @property
     def busy(self) -> int:
         """How many effects are being performed."""

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from torpor.core.errors import Refused, TorporError, Unavailable
-from torpor.core.messages import By, Text
 from torpor.core.retry import backoff
-from torpor.core.signals import Compacted, ReportedSignal
-from torpor.ports import Clock, Lease, Queue, Ring, Row
+from torpor.ports import Clock, Lease, Queue
+from torpor.runtime.aside import set_aside
 from torpor.runtime.presence import Company
 from torpor.runtime.slice import run_slice
 from torpor.runtime.state import Kit, Outcome, Running, calls_off
@@ -25,8 +24,6 @@ LONGEST_WAIT = 30.0
 RESERVED = 1
 """Slots that do realtime work only, by default."""
 URGENT = ("realtime",)
-BROKEN_MOST = 3_600.0
-"""Seconds after which a thread that could not be read is looked at again, at most."""
 LAST_WORDS = 1.0
 """Seconds for what was cancelled to give back what it holds."""
 
@@ -180,35 +177,10 @@ class Worker:
             return await self._set_aside(running.lease, error)
 
     async def _set_aside(self, lease: Lease, error: Exception) -> Outcome:
-        """What is stored cannot be used, or we are wrong: park the thread, and look again now and then."""
-        self._kit.hot.drop(lease.thread)
-        again_at = await self._later(lease, None)
-        try:
-            row = await self._kit.store.row(lease.thread)
-            if row is not None:
-                attempt = row.attempt + 1
-                again_at = await self._kit.store.now() + min(BROKEN_MOST, 2.0**attempt)
-                await self._kit.store.postpone(lease.thread, row.version, attempt, again_at, state="parked")
-                await self._tell_parent(row, error)
-        except TorporError:
-            log.warning("The thread %s could not be parked now", lease.thread)
-        return Outcome("broken", again_at=again_at, error=str(error))
-
-    async def _tell_parent(self, row: Row, error: Exception) -> None:
-        """A child that cannot be read says nothing by itself; whoever waits for it is told, once a time."""
-        if not row.parent:
-            return
-        now, why = await self._kit.store.now(), f"It cannot be read: {error}"
-        id, by = f"{row.thread}/broken/{row.version.counter}", By("thread", row.thread, "store")
-        signal: Compacted | ReportedSignal = ReportedSignal(
-            row.parent, id, now, by, child=row.thread, what="parked", purpose=row.purpose, parts=(Text(why),)
-        )
-        if row.purpose == "compaction":
-            signal = Compacted(row.parent, id, now, by, child=row.thread, reason=why)
-        (posted,) = await self._kit.store.post([signal])
-        if posted.outcome == "new":
-            ring = Ring(row.parent, signal.at, 0.0, posted.tier, posted.owner, posted.agent)
-            await self._queue.ring([ring])
+        """What is stored cannot be used, or we are wrong: look again now and then."""
+        later = await self._later(lease, None)
+        again_at = await set_aside(self._kit, lease.thread, error, self._queue.ring)
+        return Outcome("broken", again_at=again_at or later, error=str(error))
 
     async def _later(self, lease: Lease, error: TorporError | None) -> float:
         wait = backoff(min(lease.attempt + 2, 8), self._kit.ids.jitter())
