@@ -54,14 +54,13 @@ class Asking:
         self._answered: dict[tuple[str, str, int], asyncio.Event] = {}
 
     async def open(
-        self,
-        run: Run,
-        requests: Mapping[str, Mapping[str, Any]],
-        answers: dict[str, Any],
-        phase: str = "asked",
+        self, run: Run, requests: Mapping[str, Mapping[str, Any]], answers: dict[str, Any], **fields: Any
     ) -> None:
-        """Ask people several things at once, beside what is answered; what cannot be asked is declined."""
-        questions, asked = list(run.record.questions), run.record.asked
+        """Ask people several things at once, beside what is answered; what cannot be asked is declined.
+
+        ``fields``: what else changes in the call's record with that.
+        """
+        questions, asked = list(fields.pop("questions", run.record.questions)), run.record.asked
         put: list[Asked] = []
         for key, request in requests.items():
             one = asked_of(run, asked + 1, key, request)
@@ -71,7 +70,7 @@ class Asking:
                 asked += 1
                 questions.append(one.question)
                 put.append(one)
-        await run.save(phase=phase, questions=tuple(questions), asked=asked, answers=answers)
+        await run.save(questions=tuple(questions), asked=asked, answers=answers, **fields)
         for one in put:
             await self._put(run, one)
 

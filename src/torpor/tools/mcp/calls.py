@@ -224,11 +224,10 @@ class Calls:
         if error.code != URL_NEEDED or not isinstance(asked, list) or run.record.rounds >= ROUNDS:
             return failed(f"{run.facts.name}: {error}")
         requests = {str(number): one for number, one in enumerate(asked) if isinstance(one, dict)}
-        await run.save(rounds=run.record.rounds + 1)
-        await self._asking.open(run, {key: {**one, "mode": "url"} for key, one in requests.items()}, {})
+        visits = {key: {**one, "mode": "url"} for key, one in requests.items()}
+        await self._asking.open(run, visits, {}, phase="asked", rounds=run.record.rounds + 1)
         if not run.record.questions:
             return failed(f"{run.facts.name}: {error}")
-        await run.save(answers={})
         return Later(self._clock.now() + DAY, "a person")
 
     async def _sign_in(self, run: Run, needed: AuthorizationNeeded) -> ResultParts | Later:
@@ -276,7 +275,7 @@ class Calls:
             await self._show(run, 0.0, None, look.message)
         if look.is_over or (look.status == "input_required" and not session.modern):
             return await self._fetch(run, session, look)
-        if look.requests and await self._answering.take(run, session, look.requests, task=True):
+        if look.requests and await self._answering.take_more(run, session, look.requests):
             return await self._look(run)
         if run.record.questions:
             return Later(self._clock.now() + DAY, "a person's answer")
