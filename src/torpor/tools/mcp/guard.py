@@ -43,20 +43,18 @@ class Guard:
     def leave(self, group: int) -> None:
         """This group has ended."""
         self._groups.discard(group)
+        self._told(f"- {group}\n")
         if not self._groups:
             self.close()
-        else:
-            self._told(f"- {group}\n")
 
     def close(self) -> None:
-        """Let the watcher go."""
+        """Let the watcher go; it ends what it still watches."""
         shell, self._shell = self._shell, None
         if shell is not None and shell.stdin is not None:
             with suppress(OSError):
-                for group in self._groups:
-                    shell.stdin.write(f"- {group}\n".encode())
                 shell.stdin.close()
-            shell.wait()
+            if not self._groups:
+                shell.wait()
 
     def _told(self, line: str) -> bool:
         if self._shell is None or self._shell.stdin is None or self._shell.poll() is not None:

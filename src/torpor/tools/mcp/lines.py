@@ -110,7 +110,7 @@ def read_line(line: bytes, noise: Noise) -> list[JSONRPCMessage]:
         value = _value(line.decode("utf-8", "replace"), noise)
     except (ValueError, RecursionError):
         noise.add(line)
-        return []
+        return _unreadable(line)
     found = [_message(one) for one in (value if isinstance(value, list) else [value])]
     if not all(found):
         noise.add(line)
@@ -128,6 +128,17 @@ def failed(id: int | str, fault: Exception) -> JSONRPCError:
     return JSONRPCError(
         jsonrpc="2.0", id=id, error=ErrorData(code=PARSE_ERROR, message=str(fault), data=fault)
     )
+
+
+def _unreadable(line: bytes) -> list[JSONRPCMessage]:
+    """What is no JSON, but has the outside of an answer, fails its call."""
+    edges = Overlong(line[:EDGE], line[-EDGE:], len(line))
+    if edges.id is None or b'"method"' in edges.head:
+        return []
+    error = ErrorData(
+        code=PARSE_ERROR, message="its answer cannot be read: it is nested too deeply, or no JSON"
+    )
+    return [JSONRPCError(jsonrpc="2.0", id=edges.id, error=error)]
 
 
 def _value(text: str, noise: Noise) -> Any:

@@ -1,48 +1,81 @@
 """Supervised connections to the MCP servers of one process."""
 
-import dataclasses
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+import asyncio
+import hashlib
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
+from torpor.core.errors import Refused, TorporError, Unavailable
 from torpor.ports import Side
-from torpor.tools.mcp.listing import Offered
-from torpor.tools.mcp.servers import McpServer
+from torpor.tools.bridged import McpServer
+from torpor.tools.mcp.authorization import AuthorizationNeeded
+from torpor.tools.mcp.faults import Lost, SignInNeeded
+from torpor.tools.mcp.listing import Listing, Offered, fingerprint, sign_in_listing
+from torpor.tools.mcp.session import Progress, Session, Task
 
 if TYPE_CHECKING:
     import httpx2
-    from mcp_types import (
-        CallToolResult,
-        CreateMessageRequest,
-        ElicitRequest,
-        InputRequiredResult,
-    )
+
+    from torpor.tools.mcp.connection import Connection
+
+__all__ = ["MANIFESTS", "Offered", "Progress", "Session", "Sessions", "Task"]
+
+logger = logging.getLogger(__name__)
 
 MANIFESTS = "mcp-manifests"
 """Space of the manifests that were made last, by address (and user, where the server knows users)."""
 
-Progress = Callable[[float, float | None, str], Awaitable[None]]
-"""How far a call is: done, in all (if known), and words."""
+FIRST_WAIT = 5.0
+"""Seconds that are waited for a server of which nothing is known yet; it goes on starting afterwards."""
+LONGEST_BACKOFF = 60.0
+STEADY = 30.0
+"""Seconds after which a connection that ends is no failure in a row any more."""
+IDLE = 900.0
+"""Seconds after which a connection of one user is let go."""
+SOON = 2.0
+"""Seconds after which a server that is still starting should be asked again."""
 
-Asked = "Callable[[ElicitRequest | CreateMessageRequest], Awaitable[Any]]"
-"""Answers what an old-style server asks in the midst of a call: an ElicitResult, a CreateMessageResult, or
-an ErrorData."""
 
-Auth = "Callable[[McpServer, str], httpx2.Auth]"
-"""Signs requests to a server for a user. Raises ``AuthorizationNeeded`` out of the request if it cannot."""
+class _Key(NamedTuple):
+    """Who shares a connection."""
+
+    address: str
+    root: str
+    user: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """What a server said of a call that it works on as a task, in either era."""
+class _Kept(msgspec.Struct, frozen=True):
+    """A manifest as it is kept, and the configuration it belongs to."""
 
-    id: str
-    status: str
-    """``working``, ``input_required``, ``completed``, ``failed`` or ``cancelled``."""
-    message: str = ""
-    poll: float = 5.0
-    """Seconds until it should be asked again."""
-    ttl: float | None = None
-    """Seconds for which the server keeps it."""
+    of: str
+    manifest: str
+
+
+class _Place:
+    """A connection, those before it, and when the next one may be made."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.failure: TorporError | None = None
+        self.failures = 0
+        self.not_before = 0.0
+        self.begun = 0.0
+        self.used = 0.0
+        self.plain = False
+
+    @property
+    def live(self) -> "Connection | None":
+        """The connection, if it takes calls or may come to."""
+        one = self.connection
+        return None if one is None or one.has_ended or (one.is_ready and not one.is_usable) else one
+
+    def backoff(self) -> float:
+        """Seconds until the next try: none after the first failure, then more and more."""
+        return 0.0 if self.failures <= 1 else min(2.0 ** (self.failures - 2), LONGEST_BACKOFF)
 
 
 class Sessions:
@@ -61,97 +94,285 @@ class Sessions:
         self._servers = {server.address: server for server in servers}
         self._side = side
         self._auth = auth
+        self._places: dict[_Key, _Place] = {}
+        self._manifests: dict[tuple[str, str], tuple[str, bytes]] = {}
+        self._problems: dict[str, tuple[str, ...]] = {}
+        self._signed = {one.address for one in self._servers.values() if one.oauth is not None}
+        """Servers that have asked somebody to sign in."""
+        self._work: set[asyncio.Task[Any]] = set()
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     def server(self, address: str) -> McpServer:
         """The server of an address. ``Refused`` if none has it."""
-        raise NotImplementedError
+        found = self._servers.get(address)
+        if found is None:
+            raise Refused(f"No MCP server is configured as {address.removeprefix('mcp:')!r}.")
+        if found.is_reference:
+            raise Refused(
+                f"The settings configure no MCP server {found.name!r}: it needs a command or a url."
+            )
+        return found
 
     def add(self, server: McpServer) -> None:
         """Make a server known, or put another in the place of the one of its address."""
-        raise NotImplementedError
+        if self._servers.get(server.address) == server:
+            return
+        self._servers[server.address] = server
+        if server.oauth is not None:
+            self._signed.add(server.address)
+        for key in [key for key in self._places if key.address == server.address]:
+            place = self._places.pop(key)
+            if place.connection is not None:
+                place.connection.retire()
+
+    # -------------------------------------------------------------- manifests
 
     async def manifest(self, address: str, user: str = "") -> bytes:
         """The server's tools as a manifest: from a live connection, else the one made last.
 
         ``Unavailable`` while the server is still starting and nothing is known of it; ``Refused`` if it
-        cannot be started at all, with what it wrote on its standard error.
+        cannot be started at all. Of a server at which the user has to sign in first: a tool to do so.
         """
-        raise NotImplementedError
+        server = self.server(address)
+        known = await self._known(server, user)
+        if known is not None and (server.per_thread or self._live(self._key(server, "", user))):
+            return known
+        try:
+            connection = await self._connected(server, "", user, known is not None, FIRST_WAIT)
+        except AuthorizationNeeded:
+            known = await self._known(server, user)
+            return sign_in_listing(server).manifest if known is None else known
+        except TorporError:
+            if known is None:
+                raise
+            return known
+        if server.per_thread and connection is not None:
+            connection.retire()
+        found = await self._known(server, user)
+        if found is None:
+            raise Unavailable(f"The MCP server {server.name!r} is still starting.", retry_after=SOON)
+        return found
 
     def has_changed(self, address: str, hash: str, user: str = "") -> bool:
         """Whether a manifest is known to be no longer the current one. Asks nobody."""
-        raise NotImplementedError
+        server = self._servers.get(address)
+        if server is None:
+            return False
+        known = self._manifests.get((address, self._user(server, user)))
+        return known is not None and known[0] != hash
 
-    async def session(self, address: str, root: str = "", user: str = "") -> "Session":
+    async def _known(self, server: McpServer, user: str) -> bytes | None:
+        """The manifest made last: by this process, or by another with the same configuration."""
+        place = (server.address, self._user(server, user))
+        if place not in self._manifests:
+            body = await self._side.get(MANIFESTS, _entry(*place))
+            kept = _kept(body)
+            if kept is not None and kept.of == fingerprint(server):
+                manifest = kept.manifest.encode()
+                self._manifests.setdefault(place, (hashlib.sha256(manifest).hexdigest(), manifest))
+        found = self._manifests.get(place)
+        return None if found is None else found[1]
+
+    def _listed(self, key: _Key, listing: Listing) -> None:
+        server = self._servers[key.address]
+        self._problems[key.address] = listing.problems
+        place = (key.address, key.user)
+        known = self._manifests.get(place)
+        self._manifests[place] = (listing.hash, listing.manifest)
+        if known is None or known[0] != listing.hash:
+            kept = _Kept(fingerprint(server), listing.manifest.decode())
+            self._aside(self._side.put(MANIFESTS, _entry(*place), msgspec.json.encode(kept)))
+
+    # -------------------------------------------------------------- sessions
+
+    async def session(self, address: str, root: str = "", user: str = "") -> Session:
         """A working connection, made if there is none, within the server's ``start_timeout``.
 
         ``Unavailable`` (with ``retry_after``), ``Refused`` or ``AuthorizationNeeded``.
         """
-        raise NotImplementedError
+        server = self.server(address)
+        connection = await self._connected(server, root, user, False, server.start_timeout)
+        if connection is None:
+            raise Unavailable(f"The MCP server {server.name!r} is still starting.", retry_after=SOON)
+        from torpor.tools.mcp.live import LiveSession
+
+        return LiveSession(connection, lambda fault: self._sign_in_needed(server, fault))
 
     async def close_thread(self, root: str) -> None:
         """End the connections that only this root thread uses."""
-        raise NotImplementedError
+        if root:
+            await self._close(key for key in list(self._places) if key.root == root)
 
     async def close(self) -> None:
         """End all connections and processes. Idempotent."""
-        raise NotImplementedError
+        self._is_closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self._close(list(self._places))
+        await asyncio.gather(*self._work, return_exceptions=True)
 
     def problems(self, address: str) -> tuple[str, ...]:
         """What is wrong with a server, in words: tools left out, noise, its last failures."""
-        raise NotImplementedError
+        told = list(self._problems.get(address, ()))
+        for key, place in self._places.items():
+            if key.address == address:
+                account = "" if place.connection is None else str(place.connection.transport.noise)
+                told += [str(one) for one in (place.failure, account) if one]
+        return tuple(dict.fromkeys(told))
+
+    async def _close(self, keys: Iterable[_Key]) -> None:
+        places = [self._places.pop(key) for key in keys]
+        ending = [place.connection.close() for place in places if place.connection is not None]
+        await asyncio.gather(*ending, return_exceptions=True)
+
+    # -------------------------------------------------------------- connections
+
+    async def _connected(
+        self, server: McpServer, root: str, user: str, in_background: bool, seconds: float
+    ) -> "Connection | None":
+        """A connection that is up; None if it is not within so many seconds, but starts."""
+        await _sdk()
+        until = _now() + seconds
+        while True:
+            key = self._key(server, root, user)
+            place = self._places.setdefault(key, _Place())
+            connection = self._wanted(server, key, place)
+            if in_background:
+                return connection
+            plain, place.used = place.plain, _now()
+            try:
+                return connection if await connection.ready(max(until - _now(), 0.0)) else None
+            except SignInNeeded as fault:
+                needed = self._sign_in_needed(server, fault)
+                if not isinstance(needed, Lost):
+                    raise needed from None
+            except Refused:
+                raise
+            except TorporError:
+                if plain or not place.plain:
+                    raise
+
+    def _wanted(self, server: McpServer, key: _Key, place: _Place) -> "Connection":
+        """The connection of a place; a new one is begun if it has none and may have one."""
+        if self._is_closed:
+            raise Unavailable("The connections to MCP servers are closed.")
+        live = place.live
+        if live is not None:
+            return live
+        wait = place.not_before - _now()
+        if wait > 0:
+            if isinstance(place.failure, Refused):
+                raise place.failure
+            raise Unavailable(str(place.failure), retry_after=wait)
+        from torpor.tools.mcp.connection import Connection
+
+        place.connection = Connection(
+            server,
+            auth=self._auth(server, key.user) if self._auth and self._is_signed(server) else None,
+            plain=place.plain,
+            on_listing=lambda listing: self._listed(key, listing),
+            on_end=lambda ended: self._ended(place, ended),
+        )
+        place.begun = _now()
+        place.connection.begin()
+        self._sweep_later(key)
+        return place.connection
+
+    def _ended(self, place: _Place, ended: "Connection") -> None:
+        """A connection is no more: settle when there may be another one."""
+        if place.connection is not ended:
+            return
+        if ended.is_ready and (ended.server.url is not None or _now() - place.begun > STEADY):
+            place.failures = 0
+        elif not isinstance(ended.failure, SignInNeeded | AuthorizationNeeded):
+            place.failures += 1
+        place.failure = ended.failure
+        if not ended.is_ready and ended.server.url is None and not isinstance(ended.failure, Refused):
+            place.plain = not place.plain
+        place.not_before = _now() + place.backoff()
+
+    def _key(self, server: McpServer, root: str, user: str) -> _Key:
+        return _Key(server.address, root if server.per_thread else "", self._user(server, user))
+
+    def _user(self, server: McpServer, user: str) -> str:
+        """The user whose connection is used: nobody's, until the server has asked somebody to sign in."""
+        return user if self._is_signed(server) else ""
+
+    def _is_signed(self, server: McpServer) -> bool:
+        return server.address in self._signed
+
+    def _live(self, key: _Key) -> bool:
+        place = self._places.get(key)
+        return place is not None and place.connection is not None and place.connection.is_usable
+
+    def _sign_in_needed(self, server: McpServer, fault: SignInNeeded) -> TorporError:
+        """What a 401 means: from now on requests to the server are signed, each user's for itself."""
+        has_header = any(name.lower() == "authorization" for name in server.headers)
+        if self._auth is None or has_header or self._is_signed(server):
+            hint = (
+                "check the header Authorization" if has_header else "give it a header Authorization, or oauth"
+            )
+            return Refused(f"The MCP server {server.name!r} cannot be used: {fault}; {hint}.")
+        self._signed.add(server.address)
+        return Lost(f"The MCP server {server.name!r} wants a person to sign in.", sent=False)
+
+    # -------------------------------------------------------------- the rest
+
+    def _sweep_later(self, key: _Key) -> None:
+        if key.user and self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(IDLE / 2, self._sweep)
+
+    def _sweep(self) -> None:
+        """Let go of users' connections that nobody has used for long."""
+        self._sweeper = None
+        for key in [key for key in self._places if key.user]:
+            place = self._places[key]
+            connection = place.connection
+            if connection is None or connection.has_ended:
+                del self._places[key]
+            elif _now() - place.used > IDLE and connection.flights.is_empty:
+                connection.retire()
+            self._sweep_later(key)
+
+    def _aside(self, work: Any) -> None:
+        async def done() -> None:
+            try:
+                await work
+            except TorporError as error:
+                logger.info("a manifest was not kept: %s", error)
+
+        task = asyncio.create_task(done())
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
 
 
-class Session:
-    """One working connection."""
+async def _sdk() -> None:
+    """Load the SDK, in a thread: it takes seconds. ``Refused`` if it is not installed."""
+    if "torpor.tools.mcp.live" in sys.modules:
+        return
+    try:
+        await asyncio.to_thread(_load)
+    except ImportError as error:
+        raise Refused(
+            f"MCP servers need the MCP SDK ({error.name} is missing): pip install 'torpor[mcp]'."
+        ) from None
 
-    server: McpServer
-    modern: bool
-    """Its protocol is of 2026-07-28 or later: what it asks comes as a result, and calls may be resumed."""
-    exclusive: bool
-    """Calls go one at a time, since it asks users while it works (old protocol only)."""
-    capabilities: Mapping[str, Any]
-    """What the server said it can do, as JSON."""
 
-    def tool(self, shown: str, arguments: Mapping[str, Any] | None = None) -> Offered | None:
-        """The tool that a name in the manifest stands for, or None.
+def _load() -> None:
+    import torpor.tools.mcp.live  # noqa: F401
 
-        Of the wrapper ``NAME_invoke_tool``, with its arguments: the tool that these name.
-        """
-        raise NotImplementedError
 
-    async def call(
-        self,
-        shown: str,
-        arguments: Mapping[str, Any],
-        *,
-        progress: Progress | None = None,
-        asked: "Callable[[ElicitRequest | CreateMessageRequest], Awaitable[Any]] | None" = None,
-        key: str = "",
-        as_task: bool = False,
-        responses: Mapping[str, Any] | None = None,
-        request_state: str | None = None,
-        limit: float | None = None,
-        sending: Callable[[], Awaitable[None]] | None = None,
-    ) -> "CallToolResult | InputRequiredResult | Task":
-        """Call a tool by its name in the manifest; what this package adds is answered likewise.
+def _kept(body: bytes | None) -> _Kept | None:
+    try:
+        return None if body is None else msgspec.json.decode(body, type=_Kept)
+    except msgspec.MsgspecError:
+        return None
 
-        ``key`` goes along as ``_meta`` ``torpor/key``. ``as_task``: ask an old-style server to make it a
-        task. ``responses`` and ``request_state`` go on with a call that came to an InputRequiredResult.
-        ``limit``: seconds in all, where less than ``call_timeout`` is left. ``sending`` is awaited just
-        before the request goes out (after waiting for a turn on an exclusive connection).
 
-        Raises ``Lost``, ``TimedOut``, ``TooLarge``, ``AuthorizationNeeded``, or ``Declined`` (a ``Refused``)
-        with the server's words (an error of the protocol, not of the tool). Cancelled, it tells the server.
-        """
-        raise NotImplementedError
+def _entry(address: str, user: str) -> str:
+    return f"{address} {user}" if user else address
 
-    async def request(
-        self, method: str, params: Mapping[str, Any], *, timeout: float | None = None
-    ) -> dict[str, Any]:
-        """Any request, such as ``tasks/get``, and its result as JSON. Raises as ``call`` does."""
-        raise NotImplementedError
 
-    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """A notification. Never raises; it may be lost."""
-        raise NotImplementedError
+def _now() -> float:
+    return asyncio.get_running_loop().time()
