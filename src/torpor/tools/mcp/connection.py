@@ -120,6 +120,11 @@ class Connection:
         self._is_closing = True
         self._wake.set()
 
+    def done(self, flight: Flight) -> None:
+        """A request is over; if it was the last one that a retired connection waited for, so is that."""
+        self.flights.remove(flight)
+        self._wake.set()
+
     async def close(self) -> None:
         """End it now: calls under way are lost."""
         self.flights.leave_all()

@@ -199,9 +199,7 @@ class LiveSession:
                         await sending()
                     return await self._sent(flight, method, params, progress)
                 finally:
-                    connection.flights.remove(flight)
-                    if not connection.is_usable:
-                        connection.retire()
+                    connection.done(flight)
         except TimeoutError:
             if loop.time() >= end:
                 raise TimedOut(self._limit_text(most, "has not answered")) from None

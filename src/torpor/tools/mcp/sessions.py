@@ -12,7 +12,7 @@ import msgspec
 from torpor.core.errors import Refused, TorporError, Unavailable
 from torpor.ports import Side
 from torpor.tools.bridged import McpServer
-from torpor.tools.mcp.authorization import AuthorizationNeeded
+from torpor.tools.mcp.challenges import AuthorizationNeeded
 from torpor.tools.mcp.faults import Lost, SignInNeeded
 from torpor.tools.mcp.listing import Listing, Offered, fingerprint, sign_in_listing
 from torpor.tools.mcp.session import Progress, Session, Task
@@ -136,7 +136,8 @@ class Sessions:
         """
         server = self.server(address)
         known = await self._known(server, user)
-        if known is not None and (server.per_thread or self._live(self._key(server, "", user))):
+        key = self._key(server, "", user)
+        if known is not None and (server.per_thread or self._live(key) or self._is_nobodys(server, user)):
             return known
         try:
             connection = await self._connected(server, "", user, known is not None, FIRST_WAIT)
@@ -177,12 +178,12 @@ class Sessions:
     def _listed(self, key: _Key, listing: Listing) -> None:
         server = self._servers[key.address]
         self._problems[key.address] = listing.problems
-        place = (key.address, key.user)
-        known = self._manifests.get(place)
-        self._manifests[place] = (listing.hash, listing.manifest)
-        if known is None or known[0] != listing.hash:
-            kept = _Kept(fingerprint(server), listing.manifest.decode())
-            self._aside(self._side.put(MANIFESTS, _entry(*place), msgspec.json.encode(kept)))
+        kept = msgspec.json.encode(_Kept(fingerprint(server), listing.manifest.decode()))
+        for user in {key.user, ""}:  # those who do not say for whom they ask get what was listed last
+            known = self._manifests.get((key.address, user))
+            self._manifests[key.address, user] = (listing.hash, listing.manifest)
+            if known is None or known[0] != listing.hash:
+                self._aside(self._side.put(MANIFESTS, _entry(key.address, user), kept))
 
     # -------------------------------------------------------------- sessions
 
@@ -301,6 +302,10 @@ class Sessions:
 
     def _is_signed(self, server: McpServer) -> bool:
         return server.address in self._signed
+
+    def _is_nobodys(self, server: McpServer, user: str) -> bool:
+        """Whether there is no use in connecting: somebody has to sign in, and it is not said who."""
+        return self._is_signed(server) and not user
 
     def _live(self, key: _Key) -> bool:
         place = self._places.get(key)
