@@ -41,10 +41,9 @@ class Joined:
         side: Side,
         history: History,
         *,
-        bridge: Bridge | None = None,
         named: Mapping[str, McpServer] | None = None,
     ) -> None:
-        """``bridge``: carries out calls to MCP servers; ``named``: those that settings configure, by name."""
+        """``named``: the MCP servers that settings configure, by name."""
         self.agent = agent
         self.name = agent.name
         self.tier = agent.tier
@@ -55,7 +54,8 @@ class Joined:
         self.mcp = {
             one.address: _configured(one, named or {}) for one in agent.tools if isinstance(one, McpServer)
         }
-        self.bridge = bridge
+        self.bridge: Bridge | None = None
+        """What carries out calls to its MCP servers; put here by who joins all agents."""
         self.bridged = frozenset(self.mcp)
         self._servers: dict[str, ToolServer] = {**self.rap, **self.mcp}
         self.servers = tuple(self._servers)

@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -45,6 +45,7 @@ from torpor.tools.callbacks import Callbacks
 from torpor.tools.client import HttpTransport
 from torpor.tools.forwarding import Forwarding
 from torpor.tools.mcp.authorization import Authorizations
+from torpor.tools.mcp.bridge import McpBridge
 from torpor.tools.mcp.servers import McpServer
 from torpor.tools.schema import fits
 from torpor.tools.tokens import Keys, scope_of
@@ -138,18 +139,17 @@ class Parts:
         return self
 
     async def _join(self) -> None:
-        members = [
-            Joined(agent, self.side, self.store, bridge=self._bridge, named=self._named)
-            for agent in self.agents
-        ]
+        self.keys = await Keys.open(self.side)
+        members = [Joined(agent, self.side, self.store, named=self._named) for agent in self.agents]
         self.roster = Roster(members)
+        self.mcp = await self._mcp_bridge(members)
+        bridge = self._bridge or self.mcp
         self.servers = {url: server for member in members for url, server in member.rap.items()}
         self.transport: Transport = self._transport or HttpTransport(
             tuple(self.servers.values()), now=self.clock.now
         )
         self._stack.push_async_callback(self.transport.close)
         self._stack.push_async_callback(_let_go, [member.model for member in members])
-        self.keys = await Keys.open(self.side)
         forwarding = Forwarding()
         self._stack.push_async_callback(forwarding.close)
         self.callbacks = Callbacks(
@@ -159,9 +159,10 @@ class Parts:
         self.threads = Threads(
             self.store, self.side, self.queue, self.live, self.roster, self.clock, self.ids, fits=fits
         )
-        if self._bridge is not None:
-            self._stack.push_async_callback(self._bridge.close)
-        self.messenger = messenger = Messenger(self, self.transport, self._bridge)
+        self._stack.push_async_callback(bridge.close)
+        for member in members:
+            member.bridge = bridge
+        self.messenger = messenger = Messenger(self, self.transport, bridge)
         self.equipment = Equipment(self.side, messenger)
         consents = Consents(self.store, self.roster, self.equipment)
         self.dispatcher = Dispatcher(
@@ -184,6 +185,39 @@ class Parts:
             claim=self._claim,
             worker=f"{socket.gethostname()}/{os.getpid()}",
         )
+
+    async def _mcp_bridge(self, members: Sequence[Joined]) -> McpBridge:
+        servers: dict[str, McpServer] = {}
+        for member in members:
+            for address, server in member.mcp.items():
+                if servers.setdefault(address, server) != server:
+                    raise Refused(f"Two MCP servers are named {server.name!r}; each needs a name of its own.")
+        authorizations = None
+        if any(server.url for server in servers.values()):
+            with suppress(Refused):  # what signing in needs is not installed: whoever has to sign in is told
+                authorizations = await self.authorizations()
+        return McpBridge(
+            servers.values(),
+            self.store,
+            self.side,
+            self.queue,
+            self.clock,
+            hasten=self._hasten,
+            models=self._model_of,
+            live=self.live,
+            authorizations=authorizations,
+        )
+
+    def _model_of(self, agent: str) -> tuple[Model, int] | None:
+        """An agent's model, and the tokens that an exchange of it may take."""
+        member = self.roster.get(agent)
+        return (member.model, member.definition({}).limits.tokens) if member else None
+
+    async def _hasten(self, thread: str, call: str) -> None:
+        await self.dispatcher.hasten(thread, call)
+
+    async def _signed(self, thread: str, call: str, outcome: str) -> None:
+        await self.mcp.signed(thread, call, outcome)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -255,6 +289,7 @@ class Parts:
                 opened = await Authorizations.open(
                     self.side, self.keys, self.clock, self.place, secret=secret
                 )
+                opened.settled = self._signed
                 self._stack.push_async_callback(opened.close)
                 self._authorizations = opened
         return self._authorizations

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -21,11 +21,9 @@ from torpor.tools.mcp.authorization import Authorizations
 from torpor.tools.mcp.calls import Calls, tell_cancelled
 from torpor.tools.mcp.records import Facts, Record, Records, Run
 from torpor.tools.mcp.sampling import Models, Sampler
+from torpor.tools.mcp.sessions import Sessions
 from torpor.tools.mcp.signing import Signing
 from torpor.tools.views import Unshown, Views
-
-if TYPE_CHECKING:
-    from torpor.tools.mcp.sessions import Sessions
 
 log = logging.getLogger("torpor.mcp")
 
@@ -52,45 +50,28 @@ class McpBridge:
         live: Live | None = None,
         authorizations: Authorizations | None = None,
     ) -> None:
-        self._known = tuple(servers)
         self._store = store
         self._side = side
         self._queue = queue
         self._clock = clock
         self._hasten = hasten
-        self._authorizations = authorizations
         self._records = Records(side)
         self._views = Views(side, clock, live)
         self._shown: dict[tuple[str, str], float] = {}
         self._asking = Asking(store, side, self._post)
-        self._answering = Answering(self._asking, Sampler(store, clock, models))
+        answering = Answering(self._asking, Sampler(store, clock, models))
         self._signing = Signing(store, side, self._records, self._post, authorizations)
-        self._lazily: tuple[Sessions, Calls] | None = None
-        if authorizations is not None:
-            authorizations.settled = self._signed
-
-    @property
-    def sessions(self) -> "Sessions":
-        """The connections; made when they are first wanted, since their SDK takes seconds to load."""
-        return self._loaded()[0]
-
-    def _loaded(self) -> "tuple[Sessions, Calls]":
-        if self._lazily is None:
-            from torpor.tools.mcp.sessions import Sessions
-
-            auth = self._authorizations.auth if self._authorizations is not None else None
-            sessions = Sessions(self._known, self._side, auth=auth)
-            calls = Calls(
-                sessions,
-                self._side,
-                self._clock,
-                asking=self._asking,
-                answering=self._answering,
-                signing=self._signing,
-                show=self._show,
-            )
-            self._lazily = (sessions, calls)
-        return self._lazily
+        auth = authorizations.auth if authorizations is not None else None
+        self.sessions = Sessions(servers, side, auth=auth)
+        self._calls = Calls(
+            self.sessions,
+            side,
+            clock,
+            asking=self._asking,
+            answering=answering,
+            signing=self._signing,
+            show=self._show,
+        )
 
     async def manifest(self, address: str) -> bytes:
         """A server's manifest: from a live connection, else the last one known."""
@@ -98,7 +79,7 @@ class McpBridge:
 
     def has_changed(self, address: str, hash: str) -> bool:
         """Whether a server has other tools by now."""
-        return self._lazily is not None and self._lazily[0].has_changed(address, hash)
+        return self.sessions.has_changed(address, hash)
 
     async def has_begun(self, context: Facts) -> bool:
         """Whether an earlier run may have reached the server."""
@@ -109,7 +90,7 @@ class McpBridge:
         """Carry a call on until its result, or until nothing has to run for it for a while."""
         record = await self._records.get(context.thread, context.call)
         run = Run(context, record or Record(context.server), self._records, self._clock)
-        outcome = await self._loaded()[1].carry_on(run, arguments)
+        outcome = await self._calls.carry_on(run, arguments)
         key = (context.thread, context.call)
         if isinstance(outcome, ResultParts) and key in self._shown:
             del self._shown[key]
@@ -137,8 +118,7 @@ class McpBridge:
 
     async def close_thread(self, thread: str) -> None:
         """A thread is closed: connections of its own end."""
-        if self._lazily is not None:
-            await self._lazily[0].close_thread(thread)
+        await self.sessions.close_thread(thread)
 
     async def choose(self, thread: str, call: str, question: str, value: str) -> None:
         """A person has answered: keep it, and have the call go on."""
@@ -150,10 +130,10 @@ class McpBridge:
 
     async def close(self) -> None:
         """Let go of all servers. Idempotent."""
-        if self._lazily is not None:
-            await self._lazily[0].close()
+        await self.sessions.close()
 
-    async def _signed(self, thread: str, call: str, outcome: str) -> None:
+    async def signed(self, thread: str, call: str, outcome: str) -> None:
+        """A person came back from signing in for a call; see ``Authorizations.settled``."""
         await self._signing.settled(thread, call, outcome)
         await self._hasten(thread, call)
 
