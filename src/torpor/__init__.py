@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from torpor.public import Event, Runtime, Thread
     from torpor.runtime.questions import Question, Settled
     from torpor.runtime.replies import Reply
+    from torpor.runtime.retention import Keep
+    from torpor.runtime.stepping import said
     from torpor.runtime.threads import Receipt
     from torpor.tools.bridged import McpServer, OAuth
     from torpor.tools.catalog import RapServer
@@ -25,6 +27,7 @@ _HOMES = {
     "Conflict": "torpor.core.errors",
     "Event": "torpor.public",
     "Events": "torpor.core.definition",
+    "Keep": "torpor.runtime.retention",
     "Limits": "torpor.core.definition",
     "McpServer": "torpor.tools.bridged",
     "OAuth": "torpor.tools.bridged",
@@ -40,6 +43,7 @@ _HOMES = {
     "TorporError": "torpor.core.errors",
     "Unavailable": "torpor.core.errors",
     "mcp_servers": "torpor.tools.mcp.clients",
+    "said": "torpor.runtime.stepping",
     "tool": "torpor.tools.functions",
 }
 
@@ -50,6 +54,7 @@ __all__ = [
     "Conflict",
     "Event",
     "Events",
+    "Keep",
     "Limits",
     "McpServer",
     "OAuth",
@@ -65,6 +70,7 @@ __all__ = [
     "TorporError",
     "Unavailable",
     "mcp_servers",
+    "said",
     "tool",
 ]
 

@@ -14,6 +14,7 @@ from torpor.agent import Agent, check_agents
 from torpor.core.errors import Refused
 from torpor.core.messages import By, Message, Part, Text
 from torpor.core.record import SliceRecord
+from torpor.core.signals import AnySignal
 from torpor.core.views import View
 from torpor.ports import Asked, LiveEvent, Row
 from torpor.runtime.explain import Explanation
@@ -21,7 +22,9 @@ from torpor.runtime.given import context_text, filters
 from torpor.runtime.moving import PATIENCE, Mover, stay
 from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.replies import Entry, Reply
-from torpor.runtime.threads import Receipt, Threads
+from torpor.runtime.retention import Deleted, Keep, Pruned, delete, prune
+from torpor.runtime.stepping import DEADLINE, SIDE_BY_SIDE, StepResult, step
+from torpor.runtime.threads import Receipt
 from torpor.wiring import open_parts
 
 if TYPE_CHECKING:
@@ -47,9 +50,10 @@ class Event(msgspec.Struct, frozen=True):
 class Thread:
     """A handle on one thread; keeps nothing but its id and what this handle sent last."""
 
-    def __init__(self, threads: Threads, id: str, receipt: Receipt | None = None) -> None:
+    def __init__(self, parts: "Parts", id: str, receipt: Receipt | None = None) -> None:
         self.id = id
-        self._threads = threads
+        self._parts = parts
+        self._threads = parts.threads
         self._last = receipt
 
     def __repr__(self) -> str:
@@ -109,11 +113,11 @@ class Thread:
         No call of this one is open in it, and no subscription. ``Refused`` if there is no such position.
         """
         begun = await self._threads.fork(self.id, at, key=key)
-        return Thread(self._threads, begun.row.thread)
+        return Thread(self._parts, begun.row.thread)
 
     async def children(self) -> list["Thread"]:
         """Its children, closed ones too, by age; those of the runtime's own are left out."""
-        return [Thread(self._threads, row.thread) for row in await self._threads.children(self.id)]
+        return [Thread(self._parts, row.thread) for row in await self._threads.children(self.id)]
 
     async def row(self) -> Row:
         """What is known of it at a glance: its agent, title, state, parent, root and the like."""
@@ -134,6 +138,10 @@ class Thread:
     async def close(self) -> None:
         """End it for good."""
         await self._threads.close(self.id)
+
+    async def delete(self, *, forks: bool = False) -> Deleted:
+        """Erase it with all threads below, open or not; see ``Runtime.delete``."""
+        return await delete(self._parts.backend, self._parts.queue, self.id, forks=forks)
 
 
 class Runtime:
@@ -265,11 +273,11 @@ class Runtime:
             context=context_text(context),
             tier=tier,
         )
-        return Thread(self.parts.threads, begun.row.thread, begun.receipt)
+        return Thread(self.parts, begun.row.thread, begun.receipt)
 
     def thread(self, id: str) -> Thread:
         """A handle on a thread by its id; nothing is looked up yet."""
-        return Thread(self.parts.threads, id)
+        return Thread(self.parts, id)
 
     async def move(
         self,
@@ -303,6 +311,30 @@ class Runtime:
         have none), ``purpose``.
         """
         return await self.parts.store.threads(**filters(**asked, after=after), limit=limit)
+
+    async def step(
+        self, *news: AnySignal | str, deadline: float = DEADLINE, side_by_side: int = SIDE_BY_SIDE
+    ) -> StepResult:
+        """Take signals, or ids of threads to look at, and work on their threads until the deadline at most.
+
+        For platforms that schedule by themselves; with ``workers=0``. ``deadline``: in seconds. Threads are
+        worked on side by side, each in its order, and one that fails fails alone. When this returns, nothing
+        goes on here; the result says of each what became of it, and when to step its thread again.
+        """
+        parts = self.parts
+        return await step(parts.kit, parts.dispatcher, news, deadline=deadline, side_by_side=side_by_side)
+
+    async def delete(self, thread: str, *, forks: bool = False) -> Deleted:
+        """Erase a root thread with all threads below, open or not, for good.
+
+        ``forks``: with those that continue the history of one of them; else these are named by ``HasForks``.
+        The result counts what was erased, and says what a search for it found afterwards: nothing.
+        """
+        return await delete(self.parts.backend, self.parts.queue, thread, forks=forks)
+
+    async def prune(self, keep: Keep | None = None, *, dry_run: bool = False) -> Pruned:
+        """Forget what is older than ``keep`` says; by default as this runtime's workers do by themselves."""
+        return await prune(self.parts.backend, keep or self.parts.keep, dry_run=dry_run)
 
 
 def _check_workers(workers: object) -> None:

@@ -316,7 +316,7 @@ async def refusals(thread: Thread) -> list[str]:
     async with asyncio.timeout(SOON):
         while len(found) < 5:
             try:
-                await Thread(thread._threads, thread.id).send("y" * 2_000, "queue")
+                await Thread(thread._parts, thread.id).send("y" * 2_000, "queue")
             except TorporError as error:
                 found.append(str(error))
             await asyncio.sleep(0.05)

@@ -15,7 +15,6 @@ from torpor.core.messages import Result, Text, Turn, text_of
 from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import stall
 from torpor.ports import Backend
-from torpor.public import Thread
 from torpor.queues.memory import MemoryQueue
 from torpor.runtime.sweep import sweep
 from torpor.stores.memory import MemoryStore
@@ -56,7 +55,7 @@ class Place:
         async with Runtime(
             "memory:", agents=agents, listen=None, backends=backends, claim=0.3, **options
         ) as runtime:
-            thread = Thread(runtime.parts.threads, "t")
+            thread = runtime.thread("t")
             sweeping = asyncio.create_task(_sweep(runtime.parts))
             reply = await thread.reply(SOON)
             sweeping.cancel()

@@ -1,0 +1,395 @@
+"""Step mode: news is handed over, worked on within a deadline, and nothing is left running.
+
+For platforms that schedule by themselves: each call gets signals or thread ids, and says for each what became
+of it and when the thread is to be looked at again. Whatever is not done by then is in the store: what was not
+begun is begun by another step, what was cut short is tried again.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from torpor.core.codec import decode_head, encode
+from torpor.core.effects import Invoke
+from torpor.core.errors import Refused, TorporError, Unavailable
+from torpor.core.messages import By, Part, Text
+from torpor.core.moves import AWAY
+from torpor.core.signals import AnySignal, SaidSignal, Signal, kind_of
+from torpor.core.tiers import TIERS
+from torpor.ports import Lease, OutboxRow, Ring, Row
+from torpor.runtime.aside import set_aside
+from torpor.runtime.dispatch import Dispatcher
+from torpor.runtime.given import thread_id, words
+from torpor.runtime.slice import run_slice
+from torpor.runtime.state import Kit, Outcome, Running, calls_off
+
+log = logging.getLogger("torpor.step")
+
+DEADLINE = 25.0
+"""Seconds for a step, where none are given: gateways wait for half a minute."""
+SIDE_BY_SIDE = 8
+BEGINS = 0.5
+"""The share of a step's time in which completions and functions are begun: each then has as much at least."""
+WINDS_UP = 0.2
+"""The share, but two seconds at most, in which what still runs is cut and given back."""
+HOLD = 15.0
+"""Seconds for which a thread is held before the hold is renewed."""
+TICK = 0.25
+MOST_SLICES = 100
+"""Slices of one thread in one step."""
+MOST_CONFLICTS = 3
+
+
+class Stepped(msgspec.Struct, frozen=True):
+    """What became of a thread in a step."""
+
+    thread: str
+    outcome: str
+    """``done``: nothing is due, owed or unperformed. ``again``: something is, from ``again_at`` on.
+    ``failed``: it could not be worked on, for the reason in ``error``."""
+    again_at: float = 0.0
+    """The instant (seconds since the epoch) at which to step it again; 0: when there is news of it. Of one
+    that is done, its next timer."""
+    error: str = ""
+    """Why it failed, or is parked; or what its last try ran into, which is tried again."""
+    state: str = ""
+    """The thread's: ``open``, ``parked``, ``stopped`` or ``closed``."""
+    slices: int = 0
+    """How many were run."""
+
+
+class StepResult(msgspec.Struct, frozen=True):
+    """What became of everything in a step."""
+
+    items: tuple[Stepped, ...]
+    """One for each piece of news, in the order given."""
+    others: tuple[Stepped, ...] = ()
+    """Threads that got word from those, such as children and parents."""
+
+    @property
+    def again_at(self) -> float:
+        """The earliest instant at which some thread is to be stepped again; 0: none is."""
+        return min((one.again_at for one in (*self.items, *self.others) if one.again_at), default=0.0)
+
+
+def said(
+    thread: str, text: str | Sequence[Part], *, id: str, mode: str = "steer", by: By = By("person")
+) -> SaidSignal:
+    """Words for a thread as a signal. ``id``: the platform's own, so that a redelivery counts once."""
+    parts = words((Text(text),) if isinstance(text, str) else tuple(text))
+    return SaidSignal(thread, f"said/{id}" if id else "", 0.0, by, parts=tuple(parts), mode=mode)
+
+
+class _Known(msgspec.Struct):
+    """What a step knows of a thread."""
+
+    given: bool = False
+    slices: int = 0
+    conflicts: int = 0
+    error: str = ""
+    failed: bool = False
+    until: float = 0.0
+    """Above 0: somebody else works on it until then."""
+    not_before: float = 0.0
+    """It was rung for this instant, or failed until then."""
+
+
+async def step(
+    kit: Kit,
+    dispatcher: Dispatcher,
+    news: Sequence[AnySignal | str],
+    *,
+    deadline: float = DEADLINE,
+    side_by_side: int = SIDE_BY_SIDE,
+) -> StepResult:
+    """Take news in, and work on its threads until nothing is left to do now, or the deadline comes.
+
+    The signals are durable, each once by its id, before anything is worked on. Raises only what keeps all of
+    it from being taken: the store is away, or the caller is wrong.
+    """
+    if not deadline > 0 or side_by_side < 1:
+        raise Refused("A step needs a deadline above 0 seconds, and at least one thread at a time.")
+    walk = _Walk(kit, dispatcher, deadline, side_by_side)
+    refused = await walk.take(news)
+    await walk.run()
+    found = {thread: await walk.standing(thread) for thread in walk.known}
+    items = [refused.get(place) or found[_thread_of(one)] for place, one in enumerate(news)]
+    others = [one for thread, one in found.items() if not walk.known[thread].given and one.state]
+    return StepResult(tuple(items), tuple(others))
+
+
+def _thread_of(news: AnySignal | str) -> str:
+    return news if isinstance(news, str) else news.thread
+
+
+def _check(news: object) -> None:
+    """Raise ``Refused`` for what cannot be taken."""
+    if isinstance(news, str):
+        thread_id(news)
+        return
+    if not isinstance(news, Signal):
+        raise Refused(f"A step takes signals and thread ids, not {type(news).__name__}.")
+    thread_id(news.thread)
+    if not news.id:
+        raise Refused("A signal without an id cannot be told from its own repetition. Give it an id.")
+    try:
+        encode(news)  # type: ignore[arg-type]
+    except (ValueError, TypeError) as error:
+        raise Refused(f"The signal {news.id!a:.80} cannot be stored: {error}.") from None
+
+
+class _Walk:
+    """One step under way."""
+
+    def __init__(self, kit: Kit, dispatcher: Dispatcher, deadline: float, side_by_side: int) -> None:
+        self._effects = dispatcher.over(self)  # type: ignore[arg-type]
+        self._kit: Kit = msgspec.structs.replace(kit, dispatch=self)
+        self._side_by_side = side_by_side
+        self._me = f"{kit.worker}/{secrets.token_urlsafe(9)}"
+        began = kit.clock.now()
+        self._begins_until = began + deadline * BEGINS
+        self._works_until = began + deadline - min(2.0, deadline * WINDS_UP)
+        self._ahead = 0.0
+        self._due: dict[str, None] = {}
+        self._running: dict[str, tuple[Running, asyncio.Task[None]]] = {}
+        self._releases: set[asyncio.Task[None]] = set()
+        self._rung = asyncio.Event()
+        self.known: dict[str, _Known] = {}
+
+    async def take(self, news: Sequence[AnySignal | str]) -> dict[int, Stepped]:
+        """Store the signals and note the threads; gives those places that could not be taken."""
+        self._ahead = await self._kit.store.now() - self._kit.clock.now()
+        refused: dict[int, Stepped] = {}
+        signals: dict[int, AnySignal] = {}
+        for place, one in enumerate(news):
+            try:
+                _check(one)
+            except Refused as error:
+                refused[place] = Stepped(str(_named(one)), "failed", error=str(error))
+                continue
+            if not isinstance(one, str):
+                signals[place] = one if one.at else msgspec.structs.replace(one, at=self._now())
+            known = self.known.setdefault(_thread_of(one), _Known())
+            known.given = True
+        if signals:
+            await self._kit.store.post(list(signals.values()))
+        self._due = dict.fromkeys(self.known)
+        return refused
+
+    def _now(self) -> float:
+        """The store's time, as far as can be told without asking."""
+        return self._kit.clock.now() + self._ahead
+
+    @property
+    def _may_begin(self) -> bool:
+        return self._kit.clock.now() < self._begins_until
+
+    async def run(self) -> None:
+        """Work until nothing is left to be done now, or time is up; then nothing runs any more."""
+        watching = asyncio.create_task(self._watch(), name="torpor-step-watch")
+        try:
+            while self._start() or self._tasks():
+                left = self._works_until - self._kit.clock.now()
+                if left <= 0:
+                    break
+                await self._wait(left)
+        finally:
+            watching.cancel()
+            await self._wind_up()
+            await asyncio.gather(watching, *self._releases, return_exceptions=True)
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [*(task for _, task in self._running.values()), *self._effects.tasks]
+
+    def _start(self) -> bool:
+        """Begin with threads that are due, as far as there is room and time."""
+        free = [thread for thread in self._due if thread not in self._running]
+        for thread in free[: self._side_by_side - len(self._running)] if self._may_begin else ():
+            del self._due[thread]
+            running = Running(Lease(thread, self._me, self._now() + HOLD))
+            task = asyncio.create_task(self._work(running), name=f"torpor-step-{thread}")
+            self._running[thread] = (running, task)
+            task.add_done_callback(partial(self._ended, thread))
+        return bool(self._running)
+
+    def _ended(self, thread: str, _: "asyncio.Task[None]") -> None:
+        self._running.pop(thread, None)
+        self._rung.set()
+
+    async def _wait(self, left: float) -> None:
+        """Until something ends or rings, for so long at most."""
+        self._rung.clear()
+        beside = [
+            asyncio.ensure_future(self._rung.wait()),
+            asyncio.ensure_future(self._kit.clock.sleep(left)),
+        ]
+        try:
+            await asyncio.wait([*self._tasks(), *beside], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in beside:
+                one.cancel()
+
+    async def ring(self, rings: Iterable[Ring]) -> None:
+        """Hear of threads that have work: of those given now, of others when their tier wants it."""
+        for ring in rings:
+            known = self.known.setdefault(ring.thread, _Known())
+            news_at = ring.start_by - TIERS[ring.tier].start_within
+            at = news_at if known.given else ring.not_before
+            if at > self._now():
+                known.not_before = min(known.not_before or at, at)
+                continue
+            self._due[ring.thread] = None
+            self._rung.set()
+
+    def start(self, row: Row, effects: list[OutboxRow]) -> None:
+        """Perform effects; functions only while there is time for them."""
+        begun = [one for one in effects if self._may_begin or not _is_long(one)]
+        if begun:
+            self._effects.start(row, begun)
+        left = [one.effect.id for one in effects if one not in begun]
+        if left:
+            release = asyncio.create_task(self._kit.store.release(row.thread, left, 0.0))
+            self._releases.add(release)
+
+    async def resume(self, row: Row, leftovers: tuple[OutboxRow, ...], wanted: Mapping[str, Any]) -> None:
+        """Take up effects that nobody holds."""
+        begun = tuple(one for one in leftovers if self._may_begin or not _is_long(one))
+        await self._effects.resume(row, begun, wanted)
+
+    async def _work(self, running: Running) -> None:
+        """Run slices of one thread while they follow at once."""
+        thread, store = running.lease.thread, self._kit.store
+        known = self.known[thread]
+        try:
+            known.until = await store.hold(thread, self._me, self._now() + HOLD)
+            if known.until:
+                return
+            try:
+                while self._may_begin and await self._goes_on(running, known):
+                    pass
+            finally:
+                await store.hold(thread, self._me, 0.0)
+        except TorporError as error:
+            known.error, known.failed = str(error), True
+        except Exception as error:
+            log.exception("The step of %s failed in a way it should not", thread)
+            known.error, known.failed = str(error), True
+
+    async def _goes_on(self, running: Running, known: _Known) -> bool:
+        """Run one slice; says whether another follows at once."""
+        running.since, running.overdue, running.cut = self._kit.clock.now(), False, False
+        known.failed, known.error, known.not_before = False, "", 0.0
+        outcome = await self._slice(running, known)
+        known.slices += 1
+        known.error = known.error or outcome.error
+        known.failed = known.failed or outcome.yielded == "unknown agent"
+        known.conflicts += outcome.yielded == "conflict"
+        now = self._now()
+        if outcome.again_at > now:
+            known.not_before = outcome.again_at
+        at_once = outcome.yielded == "owed" or 0 < outcome.again_at <= now
+        if known.conflicts == MOST_CONFLICTS:
+            known.not_before = now + 1.0  # whoever is so busy with it may also have done it
+        most = known.slices < MOST_SLICES and known.conflicts < MOST_CONFLICTS
+        return at_once and most and not (known.failed or running.lost)
+
+    async def _slice(self, running: Running, known: _Known) -> Outcome:
+        thread = running.lease.thread
+        try:
+            return await run_slice(self._kit, running)
+        except Unavailable as error:
+            return Outcome("unavailable", self._now() + max(1.0, error.retry_after or 0.0), str(error))
+        except Refused as error:
+            known.failed = True
+            return Outcome("refused", error=str(error))
+        except Exception as error:
+            log.exception("A slice of %s failed in a way it should not", thread)
+            known.failed = True
+            return Outcome("broken", await set_aside(self._kit, thread, error, self.ring), str(error))
+
+    async def _watch(self) -> None:
+        """Renew what is held, and cut what a person wants ended."""
+        while True:
+            await self._kit.clock.sleep(TICK)
+            for running, task in list(self._running.values()):
+                try:
+                    await self._look(running, task)
+                except TorporError as error:
+                    log.warning("The thread %s could not be looked after: %s", running.lease.thread, error)
+
+    async def _look(self, running: Running, task: "asyncio.Task[None]") -> None:
+        thread, now = running.lease.thread, self._now()
+        if running.lease.until - now < HOLD / 2:
+            running.lost = await self._kit.store.hold(thread, self._me, now + HOLD) > 0
+            running.lease = msgspec.structs.replace(running.lease, until=now + HOLD)
+        if running.asking:
+            seen = {signal.id for signal in running.taken}
+            inbox = await self._kit.store.inbox(thread)
+            running.cut = any(calls_off(signal) and signal.id not in seen for signal in inbox)
+            _end(running, task)
+
+    async def _wind_up(self) -> None:
+        """Time is up: completions are cut, to be tried again; functions are given back, if they may be."""
+        tasks = [task for _, task in self._running.values()]
+        for running, task in self._running.values():
+            running.overdue = True
+            _end(running, task)
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._effects.drain(0.0)
+
+    async def standing(self, thread: str) -> Stepped:
+        """How a thread stands at the end, as the store says."""
+        store, known = self._kit.store, self.known[thread]
+        row = await store.row(thread)
+        if row is None:
+            return Stepped(thread, "failed", error=f"There is no thread {thread!r}.")
+        if row.state in AWAY:
+            return Stepped(thread, "failed", error=f"The thread is {row.state}.", state=row.state)
+        now = await store.now()
+        inbox, outbox = await store.inbox(thread), await store.outbox(thread)
+        todo = [max(one.not_before, one.claimed_until, now) for one in outbox]
+        if row.owes or any(signal.due <= now and _is_told(row, signal) for signal in inbox):
+            todo.append(max(now, row.not_before, known.not_before, known.until))
+        timers = [signal.due for signal in inbox if signal.due > now and row.state != "closed"]
+        outcome = "failed" if known.failed else "again" if todo else "done"
+        again_at = min([*todo, *timers], default=0.0)
+        return Stepped(thread, outcome, again_at, known.error or _reason(row), row.state, known.slices)
+
+
+def _named(news: object) -> object:
+    return news if isinstance(news, str) else getattr(news, "thread", "")
+
+
+def _is_long(held: OutboxRow) -> bool:
+    """A function, or a call to a server that we carry on by ourselves: it may take its time."""
+    return isinstance(held.effect, Invoke) and not held.effect.server.startswith(("http:", "https:"))
+
+
+def _end(running: Running, task: "asyncio.Task[None]") -> None:
+    """Cut a completion short, if it is to end now."""
+    if running.asking and (running.cut or running.overdue or running.lost):
+        running.asking = False
+        task.cancel()
+
+
+def _is_told(row: Row, signal: AnySignal) -> bool:
+    return row.state != "closed" or kind_of(signal) in ("born", "reported")
+
+
+def _reason(row: Row) -> str:
+    """Why a thread is parked."""
+    if row.state != "parked":
+        return ""
+    try:
+        return decode_head(row.head, row.shape).reason
+    except TorporError:
+        return ""
