@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from torpor.core.waits import DISMISS
+from torpor.core.waits import DECLINE, DISMISS
 from torpor.mcp.outcomes import Asked
 from torpor.runtime.questions import Value
 
@@ -15,8 +15,8 @@ FIELD = "answer"
 
 def form_of(asked: Asked) -> tuple[str, dict[str, Any]]:
     """The message and the flat schema by which a client asks its user."""
-    if asked.form:
-        return asked.prompt or f"{asked.tool} asks", json.loads(asked.form)
+    if asked.kind == "form":
+        return asked.prompt or f"{asked.tool} asks", json.loads(asked.form or "{}")
     answers = asked.answers[:-1] if asked.kind == "choice" else asked.answers  # the last one is to dismiss it
     fields: dict[str, Any] = {FIELD: {"type": "string", "title": "Answer", "enum": answers}}
     if asked.kind != "approval":
@@ -41,9 +41,9 @@ def read(asked: Asked, action: str, content: Mapping[str, Any] | None) -> Given 
     if action == "cancel" or asked.kind == "authorization":
         return None
     if action != "accept":
-        return Given("deny" if asked.kind == "approval" else DISMISS)
+        return Given({"approval": "deny", "form": DECLINE}.get(asked.kind, DISMISS))
     filled = dict(content or {})
-    if asked.form:
-        return Given(cast("Value", filled))
+    if asked.kind == "form":
+        return Given(filled)
     comment = filled.get("comment")
     return Given(filled.get(FIELD), comment if isinstance(comment, str) else "")

@@ -1,5 +1,6 @@
 """What the tools do: each begins something durable at most, and then waits for it within a bound."""
 
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -36,6 +37,8 @@ from torpor.runtime.threads import Threads
 
 A = TypeVar("A")
 
+log = logging.getLogger("torpor.mcp")
+
 
 class Calls:
     """What may be done to threads by clients within reach."""
@@ -70,12 +73,13 @@ class Calls:
         receipt = await self.threads.say(
             row.thread, (Text(given.text),), mode=given.mode, by=client.by, key=given.key
         )
-        return Ticket(row.thread, receipt.signal, began=time.time()), given.wait
+        return Ticket(row.thread, receipt.signal, since=row.length, began=time.time()), given.wait
 
     async def _wait(self, offer: Offer, given: Wait) -> tuple[Ticket, float]:
         calls = offer.verb == "await"
         row = await self.reach.row(given.thread, CALLER if calls else offer.target)
-        return Ticket(row.thread, after=given.after, calls=calls, began=time.time()), given.wait
+        ticket = Ticket(row.thread, after=given.after, calls=calls, since=row.length, began=time.time())
+        return ticket, given.wait
 
     async def _call(self, tool: str, arguments: dict[str, Any], client: Client) -> tuple[Ticket, float]:
         begun = await self.threads.start(
@@ -126,7 +130,15 @@ class Calls:
         given = await client.ask(asked)
         if given is None:
             return asked.kind == "authorization"
-        await self._settle(asked.wait, given, client)
+        return await self._settled(asked.wait, given, client)
+
+    async def _settled(self, wait: str, given: Given, client: Client) -> bool:
+        """Whether an answer is one; else the question stays open."""
+        try:
+            await self._settle(wait, given, client)
+        except Refused as error:
+            log.info("an answer was refused: %s", error)
+            return False
         return True
 
     async def take(self, responses: Mapping[str, Any], thread: str, client: Client) -> frozenset[str]:
@@ -136,7 +148,7 @@ class Calls:
             if wait in open_:
                 given = read(open_[wait], getattr(response, "action", ""), getattr(response, "content", None))
                 if given is not None:
-                    await self._settle(wait, given, client)
+                    await self._settled(wait, given, client)
         return frozenset(responses)
 
     async def _settle(self, wait: str, given: Given, client: Client) -> str:

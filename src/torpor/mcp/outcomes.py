@@ -67,7 +67,7 @@ def asked(question: Question) -> Asked:
         answers=list(question.answers),
         arguments=question.arguments,
         url=question.url,
-        form=getattr(question, "schema", ""),
+        form=question.form,
         default=question.default if question.until else "",
         until=instant(question.until) if question.until else "",
     )

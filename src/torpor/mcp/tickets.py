@@ -24,6 +24,8 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     """Wait for what ends an exchange after this position instead; below 0: do not."""
     calls: bool = False
     """Of a thread that makes one call: wait for its result, or for the next event of what it opened."""
+    since: int = 0
+    """Progress is told of what comes after this position."""
     began: float = 0.0
 
     @property

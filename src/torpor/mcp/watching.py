@@ -109,9 +109,8 @@ class Watch:
         return (await self._threads.row(self._ticket.thread)).state != "open"
 
     async def _follow(self) -> Reply | None:
-        """Tell what happens from now on."""
-        row = await self._threads.row(self._ticket.thread)
-        async for item in self._threads.committed(row.thread, row.length):
+        """Tell what happens."""
+        async for item in self._threads.committed(self._ticket.thread, self._ticket.since):
             if isinstance(item, Entry):
                 await self._committed(item)
             else:
