@@ -108,7 +108,7 @@ class PostgresQueue:
         self._telling: asyncio.Task[None] | None = None
         self._together = Together(self._take, self._put_back)
         self._hints = Hints(
-            database.place.conninfo, self._sql["listen"], self._knock, self._told, self._bell.strike_all
+            database.place.conninfo, self._sql["listen"], self._knock, self._told, self._missed
         )
         self._ahead = 0.0
         """Seconds by which the server's clock is ahead of ours."""
@@ -300,13 +300,27 @@ class PostgresQueue:
 
     def _keep_looking(self) -> None:
         if self._poll is None and self._looking is None and not self._closed:
-            self._poll = asyncio.get_running_loop().call_later(self._pace, self._look_soon)
-            most = SELDOM if self._hints.works else SLOW
-            self._pace = min(self._pace * GROWTH, CROWDED if self._crowded else most)
+            self._poll = asyncio.get_running_loop().call_later(self._pause(), self._look_soon)
+
+    def _pause(self) -> float:
+        """Seconds until the next look."""
+        if self._hints.works and not self._crowded:
+            return SELDOM
+        pause = min(self._pace, CROWDED if self._crowded else SLOW)
+        self._pace = pause * GROWTH
+        return pause
+
+    def _missed(self) -> None:
+        """Something may have been told that was not heard."""
+        self._pace = QUICK
+        if self._poll is not None:
+            self._poll.cancel()
+            self._poll = None
+        self._look_soon()
 
     def _look_soon(self) -> None:
         self._poll = None
-        if self._bell.waiting:
+        if self._bell.waiting and self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._look(), name="torpor-look")
 
     async def _look(self) -> None:
