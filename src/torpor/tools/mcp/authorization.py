@@ -97,8 +97,8 @@ class Authorizations:
     def __init__(
         self, side: Side, vault: Vault, keys: Keys, clock: Clock, place: Callable[[], Awaitable[str]]
     ) -> None:
-        self.settled: Settled = _nobody
-        """Set by whoever has calls waiting; else nobody is told, and calls find out when they try again."""
+        self.settled: Settled | None = None
+        """Set by whoever has calls waiting. Until then nobody is told; see ``recover``."""
         self._side = side
         self._keys = keys
         self._clock = clock
@@ -297,6 +297,8 @@ class Authorizations:
 
     async def _tell(self, mark: str, thread: str, call: str, outcome: str) -> bool:
         """Tell of one call. If that fails it is told again by ``recover``, or finds out by itself."""
+        if self.settled is None:
+            return False
         try:
             await self.settled(thread, call, outcome)
         except TorporError as error:
@@ -306,7 +308,7 @@ class Authorizations:
         return True
 
     async def recover(self) -> int:
-        """Tell again of calls whose consent came while their process died; says how many."""
+        """Tell of calls whose consent came where nobody could be told, or a process died; says how many."""
         told = 0
         for mark, thread, call in await self._flows.waiting():
             grant = await self._grants.read(mark)
@@ -341,7 +343,3 @@ class Authorizations:
     async def close(self) -> None:
         """Let renewals under way come to their end. Idempotent."""
         await self._grants.close()
-
-
-async def _nobody(_thread: str, _call: str, _outcome: str) -> None:
-    """Nobody waits."""

@@ -58,7 +58,7 @@ class Flow(msgspec.Struct, frozen=True):
 
 def key_of(mark: str, thread: str, call: str) -> str:
     """Where the flow of a call is kept."""
-    return f"{mark}/{thread}/{call}"
+    return f"{thread}/{call}/{mark}"
 
 
 def fresh_secrets() -> tuple[str, str]:
@@ -109,8 +109,8 @@ class Flows:
     async def waiting(self, mark: str = "") -> list[tuple[str, str, str]]:
         """Mark, thread and call of the flows that are not over, of all or of one authorization."""
         kept = await self._side.entries(SPACE)
-        keys = [key.split("/") for key, value in kept.items() if value and key.startswith(mark)]
-        return [(mark_, thread, call) for mark_, thread, call in keys]
+        keys = [key.split("/") for key, value in kept.items() if value and key.endswith(mark)]
+        return [(mark_, thread, call) for thread, call, mark_ in keys]
 
     async def forget_old(self, now: float) -> None:
         """Forget those whose URL is not good any more."""

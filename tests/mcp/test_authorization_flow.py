@@ -1,0 +1,471 @@
+"""Signing in at MCP servers: from the refusal of a request to the request that goes through."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+
+from tests.mcp.granting import Granting, agree, granting
+from torpor.core.errors import Refused, Unavailable
+from torpor.stores.memory import MemoryStore
+from torpor.testing.clock import FakeClock
+from torpor.tools.bridged import McpServer, OAuth
+from torpor.tools.mcp.authorization import AuthorizationNeeded, Authorizations, Finished
+from torpor.tools.mcp.flows import LIFE
+from torpor.tools.tokens import Keys
+
+PLACE = "http://127.0.0.1:1"
+
+
+class Moved(FakeClock):
+    """Moves only when told to, but whoever sleeps looks again soon."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.01))
+
+
+class World:
+    """A store, an authorization server, and what there is to sign in between them."""
+
+    def __init__(self, desk: Granting) -> None:
+        self.desk = desk
+        self.clock = Moved()
+        self.store = MemoryStore(self.clock)
+        self.server = McpServer("files", url=desk.mcp)
+        self.told: list[tuple[str, str, str]] = []
+        self.place = PLACE
+
+    async def open(self, secret: str = "") -> Authorizations:
+        """As a process does that is started."""
+        keys = await Keys.open(self.store)
+        found = await Authorizations.open(self.store, keys, self.clock, self._place, secret=secret)
+        found.settled = self._settled
+        return found
+
+    async def _place(self) -> str:
+        return self.place
+
+    async def _settled(self, thread: str, call: str, outcome: str) -> None:
+        self.told.append((thread, call, outcome))
+
+    async def ask(
+        self, here: Authorizations, user: str = "ann", server: McpServer | None = None
+    ) -> httpx2.Response:
+        """One request to the resource."""
+        server = server or self.server
+        async with httpx2.AsyncClient(verify=False, auth=here.auth(server, user)) as client:
+            return await client.post(server.url or "", json={})
+
+    async def needed(
+        self, here: Authorizations, user: str = "ann", server: McpServer | None = None
+    ) -> AuthorizationNeeded:
+        """What a request needs that is refused."""
+        with pytest.raises(AuthorizationNeeded) as raised:
+            await self.ask(here, user, server)
+        return raised.value
+
+    async def url(
+        self, here: Authorizations, user: str = "ann", thread: str = "t1", server: McpServer | None = None
+    ) -> str:
+        """Where a person signs in for a call."""
+        consent = await here.begin(await self.needed(here, user, server), thread, "c1-0")
+        assert consent is not None
+        return consent.url
+
+    async def finish(self, here: Authorizations, url: str, name: str = "files") -> Finished:
+        """The person agrees, and comes back."""
+        back = await agree(url)
+        assert back["to"] == f"{self.place}/oauth/callback/{name}"
+        return await here.finish(
+            name, back["state"], back.get("code", ""), iss=back.get("iss", ""), error=back.get("error", "")
+        )
+
+    async def sign_in(self, here: Authorizations, user: str = "ann", thread: str = "t1") -> None:
+        """All of it."""
+        assert (await self.finish(here, await self.url(here, user, thread))).ok
+
+    async def dump(self) -> bytes:
+        """All small values of the store, as they lie there."""
+        found = b""
+        for space in self.store._spaces:
+            for key, value in (await self.store.entries(space)).items():
+                found += key.encode() + value
+        return found
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with granting() as desk:
+        yield World(desk)
+
+
+async def test_a_person_signs_in_and_the_call_goes_on(world: World) -> None:
+    here = await world.open()
+    url = await world.url(here)
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+    assert asked["code_challenge_method"] == "S256"
+    assert asked["resource"] == world.desk.mcp
+    assert asked["scope"] == "files:read"
+    finished = await world.finish(here, url)
+    assert finished.ok
+    assert finished.status == 200
+    assert world.told == [("t1", "c1-0", "authorized")]
+    response = await world.ask(here)
+    assert response.status_code == 200
+    assert response.json() == {"scope": "files:read"}
+    assert await here.has_token(world.server, "ann", "files:read")
+    assert not await here.has_token(world.server, "ann", "files:write")
+
+
+async def test_another_process_finishes_days_later(world: World) -> None:
+    url = await world.url(await world.open())
+    world.clock.advance(5 * 86_400)
+    later = await world.open()
+    assert (await world.finish(later, url)).ok
+    assert (await world.ask(await world.open())).status_code == 200
+
+
+async def test_a_link_is_over_after_a_month(world: World) -> None:
+    here = await world.open()
+    url = await world.url(here)
+    world.clock.advance(LIFE + 1)
+    assert (await world.finish(here, url)).status == 410
+    assert world.told == []
+
+
+async def test_tokens_are_a_users_own(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here, "ann")
+    await world.needed(here, "bob")
+    await world.needed(here, "")
+    await world.sign_in(here, "", thread="t2")
+    assert (await world.ask(here, "")).status_code == 200
+    await world.needed(here, "bob")
+
+
+async def test_a_server_of_the_same_name_elsewhere_gets_no_token(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+    other = McpServer("files", url=f"{world.desk.url}/elsewhere")
+    async with httpx2.AsyncClient(verify=False, auth=here.auth(other, "ann")) as client:
+        response = await client.post(other.url or "")
+        assert "authorization" not in response.request.headers
+    async with httpx2.AsyncClient(verify=False, auth=here.auth(world.server, "ann")) as client:
+        response = await client.get(world.desk.url.replace("127.0.0.1", "localhost"))
+        assert "authorization" not in response.request.headers
+
+
+async def test_one_consent_lets_all_calls_of_a_user_go_on(world: World) -> None:
+    here = await world.open()
+    first = await world.url(here, thread="t1")
+    second = await world.url(here, thread="t2")
+    other = await world.url(here, "bob", thread="t3")
+    assert len({first, second, other}) == 3
+    assert len(world.desk.clients) == 1
+    assert (await world.finish(here, second)).ok
+    assert sorted(world.told) == [("t1", "c1-0", "authorized"), ("t2", "c1-0", "authorized")]
+    assert (await world.finish(here, first)).status == 410
+    assert (await world.finish(here, other)).ok
+    assert world.told[2:] == [("t3", "c1-0", "authorized")]
+
+
+async def test_a_call_that_comes_late_needs_no_consent_of_its_own(world: World) -> None:
+    here = await world.open()
+    late = await world.needed(here)
+    await world.sign_in(here)
+    assert await here.begin(late, "t9", "c9-0") is None
+
+
+async def test_a_call_that_asks_again_gets_the_same_link(world: World) -> None:
+    here = await world.open()
+    url = await world.url(here)
+    assert await world.url(here) == url
+    assert await world.url(await world.open()) == url
+    world.place = "http://127.0.0.1:2"
+    moved = await world.url(here)
+    assert moved != url
+    assert (await world.finish(here, moved)).ok
+
+
+async def test_a_person_declines(world: World) -> None:
+    here = await world.open()
+    world.desk.denies = True
+    finished = await world.finish(here, await world.url(here))
+    assert (finished.ok, finished.title) == (False, "You have declined")
+    assert world.told == [("t1", "c1-0", "declined")]
+    world.desk.denies = False
+    await world.sign_in(here)
+
+
+async def test_a_code_that_is_not_taken_leads_to_another_link(world: World) -> None:
+    here = await world.open()
+    url = await world.url(here)
+    back = await agree(url)
+    finished = await here.finish("files", back["state"], "another code", iss=back["iss"])
+    assert (finished.ok, finished.status) == (False, 502)
+    assert world.told == [("t1", "c1-0", "failed")]
+    again = await world.url(here)
+    assert again != url
+    assert (await world.finish(here, again)).ok
+
+
+async def test_a_server_that_is_busy_is_asked_again_with_the_same_code(world: World) -> None:
+    here = await world.open()
+    back = await agree(await world.url(here))
+
+    async def busy(_: object) -> httpx2.Response:
+        from starlette.responses import Response
+
+        return Response("later", 503)  # type: ignore[return-value]
+
+    world.desk.instead["/token"] = busy  # type: ignore[assignment]
+    assert (await here.finish("files", back["state"], back["code"], iss=back["iss"])).status == 503
+    assert world.told == []
+    world.desk.instead.clear()
+    assert (await here.finish("files", back["state"], back["code"], iss=back["iss"])).ok
+
+
+async def test_a_client_that_was_forgotten_is_registered_anew(world: World) -> None:
+    here = await world.open()
+    back = await agree(await world.url(here))
+    world.desk.clients.clear()
+    assert not (await here.finish("files", back["state"], back["code"], iss=back["iss"])).ok
+    await world.sign_in(here)
+    assert len(world.desk.clients) == 1
+
+
+async def test_given_credentials_are_used_and_shown_to_one_server_only(world: World) -> None:
+    here = await world.open()
+    redirect = f"{PLACE}/oauth/callback/files"
+    world.desk.clients["ours"] = {"redirect_uris": [redirect], "client_secret": "s3cr:et &"}
+    server = McpServer("files", url=world.desk.mcp, oauth=OAuth("ours", "s3cr:et &", "files:read more"))
+    url = await world.url(here, server=server)
+    assert "scope=files%3Aread+more" in url
+    assert (await world.finish(here, url)).ok
+    assert "/register" not in world.desk.asked
+    assert "client_secret" not in world.desk.forms[-1]
+    assert (await world.ask(here, server=server)).status_code == 200
+    async with granting() as thief:
+        world.desk.resource["authorization_servers"] = [thief.url]
+        needed = await world.needed(here, "bob", server)
+        world.clock.advance(3600)
+        with pytest.raises(Refused, match="another authorization server"):
+            await here.begin(needed, "t2", "c1-0")
+        await here.forget(server)
+        assert await here.begin(needed, "t2", "c1-0") is not None
+        assert thief.forms == []
+
+
+async def test_more_scopes_are_asked_for_on_top_of_those_granted(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+    world.desk.scopes = "files:write"
+    url = await world.url(here)
+    assert "scope=files%3Aread+files%3Awrite" in url
+    assert await here.has_token(world.server, "ann")
+    assert (await world.finish(here, url)).ok
+    assert (await world.ask(here)).json() == {"scope": "files:read files:write"}
+
+
+async def test_a_scope_that_was_granted_and_is_asked_for_again_troubles_nobody(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+
+    async def never(_: object) -> object:
+        return world.desk.refusal(403, error="insufficient_scope")
+
+    world.desk.instead["/mcp"] = never  # type: ignore[assignment]
+    assert (await world.ask(here)).status_code == 403
+
+
+async def test_a_server_that_takes_no_token_is_not_asked_about_for_ever(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+
+    async def never(_: object) -> object:
+        return world.desk.refusal(401)
+
+    world.desk.instead["/mcp"] = never  # type: ignore[assignment]
+    with pytest.raises(Refused, match="do not fit together"):
+        await world.ask(here)
+    world.clock.advance(3600)
+    await world.needed(here)
+
+
+async def test_tokens_are_renewed_before_their_end(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+    world.clock.advance(3600 - 30)
+    assert (await world.ask(here)).status_code == 200
+    assert list(world.desk.used.values()) == [1]
+    assert world.desk.forms[-1]["resource"] == world.desk.mcp
+    for _ in range(3):
+        world.clock.advance(3600 + 5)
+        assert (await world.ask(await world.open())).status_code == 200
+    assert list(world.desk.used.values()) == [1, 1, 1, 1]
+
+
+async def test_a_refresh_token_that_stays_is_kept(world: World) -> None:
+    here = await world.open()
+    world.desk.rotates = False
+    await world.sign_in(here)
+    for _ in range(3):
+        world.clock.advance(3600)
+        assert (await world.ask(here)).status_code == 200
+    assert list(world.desk.used.values()) == [3]
+
+
+async def test_a_refused_token_is_renewed_and_the_request_sent_again(world: World) -> None:
+    here = await world.open()
+    world.desk.life = None
+    await world.sign_in(here)
+    world.desk.tokens.clear()
+    assert (await world.ask(here)).status_code == 200
+    assert list(world.desk.used.values()) == [1]
+
+
+async def test_a_grant_that_was_revoked_asks_the_person_again(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+    world.desk.tokens.clear()
+    world.desk.refreshing.clear()
+    world.clock.advance(120)
+    await world.needed(here)
+    assert not await here.has_token(world.server, "ann")
+    await world.sign_in(here)
+    assert (await world.ask(here)).status_code == 200
+
+
+async def test_a_token_without_a_refresh_token_ends(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+    world.desk.refreshing.clear()
+    world.clock.advance(7200)
+    world.desk.tokens.clear()
+    needed = await world.needed(here)
+    assert await here.begin(needed, "t2", "c1-0") is not None
+
+
+async def test_many_calls_renew_once(world: World) -> None:
+    here, there = await world.open(), await world.open()
+    await world.sign_in(here)
+    world.clock.advance(3600)
+    found = await asyncio.gather(*(world.ask(one) for one in (here, there) for _ in range(20)))
+    assert {response.status_code for response in found} == {200}
+    assert list(world.desk.used.values()) == [1]
+
+
+async def test_a_token_is_kept_while_it_cannot_be_renewed(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+
+    async def busy(_: object) -> object:
+        from starlette.responses import Response
+
+        return Response("later", 503, headers={"Retry-After": "7"})
+
+    world.desk.instead["/token"] = busy  # type: ignore[assignment]
+    world.clock.advance(3600 - 30)
+    assert (await world.ask(here)).status_code == 200  # it is still good
+    world.clock.advance(60)
+    with pytest.raises(Unavailable, match="renewed") as raised:
+        await world.ask(here)
+    assert raised.value.retry_after == pytest.approx(7)
+    world.desk.instead.clear()
+    world.clock.advance(8)
+    assert (await world.ask(here)).status_code == 200
+    assert list(world.desk.used.values()) == [1]
+
+
+async def test_a_renewal_outlives_the_call_that_began_it(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+    world.clock.advance(3600)
+    going = asyncio.Event()
+
+    async def slow(request: object) -> object:
+        going.set()
+        await asyncio.sleep(0.1)
+        return await world.desk._guard(world.desk._token)(request)  # type: ignore[arg-type]
+
+    usual = world.desk.instead
+    world.desk.instead = {"/token": slow}  # type: ignore[dict-item]
+    call = asyncio.create_task(world.ask(here))
+    await going.wait()
+    world.desk.instead = usual
+    call.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await call
+    await here.close()
+    assert (await world.ask(here)).status_code == 200
+    assert list(world.desk.used.values()) == [1]
+
+
+async def test_logging_out_revokes_and_forgets(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+    assert await here.forget(world.server, "ann")
+    assert "/revoke" in world.desk.asked
+    assert world.desk.refreshing == {}
+    assert not await here.forget(world.server, "ann")
+    await world.needed(here)
+
+
+async def test_a_call_that_nobody_could_tell_is_told_later(world: World) -> None:
+    here = await world.open()
+    url = await world.url(here)
+    here.settled = None
+    assert (await world.finish(here, url)).ok
+    assert (await world.finish(here, url)).status == 410
+    later = await world.open()
+    assert await later.recover() == 1
+    assert world.told == [("t1", "c1-0", "authorized")]
+    assert await later.recover() == 0
+
+
+async def test_a_call_that_is_given_up_leaves_no_link(world: World) -> None:
+    here = await world.open()
+    needed = await world.needed(here)
+    consent = await here.begin(needed, "t1", "c1-0")
+    assert consent is not None
+    await here.withdraw(consent.key, "t1", "c1-0")
+    assert not await here.is_waiting(consent.key, "t1", "c1-0")
+    assert (await world.finish(here, consent.url)).status == 410
+
+
+async def test_nothing_secret_is_seen(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    here = await world.open()
+    needed = await world.needed(here)
+    consent = await here.begin(needed, "t1", "c1-0")
+    assert consent is not None
+    flow = await here._flows.read(f"t1/c1-0/{consent.key}")
+    assert flow is not None
+    back = await agree(consent.url)
+    assert flow.verifier.encode() not in await world.dump()
+    assert (await here.finish("files", back["state"], back["code"], iss=back["iss"])).ok
+    world.clock.advance(3600)
+    await world.ask(here)
+    secrets = [*world.desk.tokens, *world.desk.refreshing, *world.desk.used, flow.verifier, back["code"]]
+    grant = await here._grants.read(consent.key)
+    seen = f"{needed!r} {consent!r} {flow!r} {grant!r} {flow.client!r} {caplog.text}"
+    kept = await world.dump()
+    for secret in secrets:
+        assert secret not in seen
+        assert secret.encode() not in kept
+
+
+async def test_tokens_that_were_sealed_with_a_secret_need_it(world: World) -> None:
+    first, second = "1" * 32, "2" * 32
+    await world.sign_in(await world.open(first))
+    for secret in (f"{second},{first}", first):
+        assert (await world.ask(await world.open(secret))).status_code == 200
+    for secret in (second, ""):
+        await world.needed(await world.open(secret))
+    assert (await world.ask(await world.open(first))).status_code == 200
+    with pytest.raises(Refused, match="at least 16"):
+        await world.open("short")
