@@ -3,25 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import anyio
 from mcp.client._probe import negotiate_auto
-from mcp.client.session import ClientRequestContext, ClientSession
+from mcp.client.session import ClientSession
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    CreateMessageRequest,
-    CreateMessageRequestParams,
-    ElicitRequest,
-    ElicitRequestParams,
-    ElicitResult,
-    ErrorData,
     Implementation,
-    ListRootsResult,
     ListToolsResult,
-    Root,
     Tool,
     ToolListChangedNotification,
 )
@@ -34,6 +25,7 @@ from torpor.tools.mcp.faults import Declined, Lost, SignInNeeded, TooLarge
 from torpor.tools.mcp.flight import Flight, Flights
 from torpor.tools.mcp.http import HttpTransport
 from torpor.tools.mcp.listing import MOST_LISTED, Listing, make_listing
+from torpor.tools.mcp.questions import Questions
 from torpor.tools.mcp.stdio import StdioTransport
 
 logger = logging.getLogger(__name__)
@@ -50,7 +42,6 @@ LAST_WORDS = 1.0
 """Seconds in which the end of a process explains the end of its output."""
 TASKS = "io.modelcontextprotocol/tasks"
 METHOD_NOT_FOUND = -32601
-INVALID_REQUEST = -32600
 
 
 class Connection:
@@ -88,6 +79,7 @@ class Connection:
             self.transport = StdioTransport(server, self._wake.set)
         else:
             self.transport = HttpTransport(server, self._wake.set, auth)
+        self.questions = Questions(server, self.flights, self.transport)
         self.client: ClientSession | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -164,22 +156,30 @@ class Connection:
                 self.transport.streams() as (incoming, outgoing),
                 self._session(incoming, outgoing) as client,
             ):
-                self.client = client
-                async with asyncio.timeout(PATIENCE * self.server.start_timeout):
-                    await self._introduce(client)
-                    self._tell(await self._list())
-                self.is_ready = True
-                self._settled.set()
-                await self._live(client)
+                await self._used(client)
         except Exception as error:  # noqa: BLE001 - whatever ends a connection is told to those who want it
-            self.failure = await self._judged(_peeled(error))
-            logger.info("MCP server %s: %s", self.server.name, self.failure)
+            self.failure = self.failure or await self._judged(_peeled(error))
         finally:
+            if self.failure is not None:
+                logger.info("MCP server %s: %s", self.server.name, self.failure)
             if not self.is_ready and self.failure is None:
                 self.failure = Unavailable(f"The MCP server {self.server.name!r} was stopped.")
             self._settled.set()
-            self.client = None
             self._on_end(self)
+
+    async def _used(self, client: ClientSession) -> None:
+        self.client = client
+        try:
+            async with asyncio.timeout(PATIENCE * self.server.start_timeout):
+                await self._introduce(client)
+                self._tell(await self._list())
+            self.is_ready = True
+            self._settled.set()
+            await self._live(client)
+        except Exception as error:  # noqa: BLE001 - likewise, as long as the process tells why it ended
+            self.failure = await self._judged(_peeled(error))
+        finally:
+            self.client = None
 
     async def _judged(self, error: BaseException) -> TorporError:
         name = f"The MCP server {self.server.name!r}"
@@ -199,9 +199,9 @@ class Connection:
         return ClientSession(
             incoming,
             outgoing,
-            sampling_callback=self._asked_to_sample if server.sampling else None,
-            elicitation_callback=self._asked_user if server.elicitation else None,
-            list_roots_callback=self._asked_for_roots if server.roots else None,
+            sampling_callback=self.questions.asked_to_sample if server.sampling else None,
+            elicitation_callback=self.questions.asked_user if server.elicitation else None,
+            list_roots_callback=self.questions.asked_for_roots if server.roots else None,
             message_handler=self._heard,
             client_info=Implementation(name="torpor", version=_version()),
             extensions={TASKS: {}},
@@ -348,36 +348,6 @@ class Connection:
         client._stamp(request, options)  # noqa: SLF001
         sent: Mapping[str, Any] = request["params"]  # type: ignore[assignment]
         return await client._dispatcher.send_raw_request(method, sent, options)  # noqa: SLF001
-
-    def roots(self) -> ListRootsResult:
-        """The folders that the configuration gives."""
-        uris = [
-            one if one.startswith("file:") else Path(one).absolute().as_uri() for one in self.server.roots
-        ]
-        return ListRootsResult(roots=[Root.model_validate({"uri": uri}) for uri in uris])
-
-    async def _asked_for_roots(self, context: ClientRequestContext) -> ListRootsResult:  # noqa: ARG002
-        return self.roots()
-
-    async def _asked_user(self, context: ClientRequestContext, params: ElicitRequestParams) -> Any:
-        flight = self._whose(context)
-        if flight is None:
-            return ElicitResult(action="decline")
-        return await flight.ask(ElicitRequest(params=params))
-
-    async def _asked_to_sample(
-        self, context: ClientRequestContext, params: CreateMessageRequestParams
-    ) -> Any:
-        flight = self._whose(context)
-        if flight is None:
-            return ErrorData(code=INVALID_REQUEST, message="It cannot be told for which call this is asked.")
-        return await flight.ask(CreateMessageRequest(params=params))
-
-    def _whose(self, context: ClientRequestContext) -> Flight | None:
-        """The call for which a server asks something, if that can be told for certain."""
-        meta = dict(context.meta or {})
-        related = getattr(self.transport, "related", {}).get(context.request_id)
-        return self.flights.asking(related, meta)
 
 
 def _peeled(error: BaseException) -> BaseException:

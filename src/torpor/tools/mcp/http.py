@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
-from urllib.parse import urljoin
 
 import anyio
 import httpx2
@@ -20,16 +19,16 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from torpor.core.errors import Refused, TorporError, Unavailable
-from torpor.core.retry import told_wait
-from torpor.tools.addresses import Blocked, origin_of
+from torpor.core.errors import Refused, TorporError
+from torpor.tools.addresses import Blocked
 from torpor.tools.bridged import McpServer
 from torpor.tools.mcp.faults import Lost, SignInNeeded, TooLarge
 from torpor.tools.mcp.lines import Noise, failed, read_line
-from torpor.tools.mcp.network import PublicTransport
+from torpor.tools.mcp.network import PublicTransport, quietly
+from torpor.tools.mcp.refusals import beginning, judged, protocol_error, redirected, words
 
-SESSION = "Mcp-Session-Id"
-VERSION = "Mcp-Protocol-Version"
+SESSION = "mcp-session-id"
+VERSION = "mcp-protocol-version"
 REDIRECTS = 3
 NOTICE_SECONDS = 15.0
 """For a notification, or our answer to a question of the server, to be taken."""
@@ -39,8 +38,6 @@ RESUMPTIONS = 5
 AGAIN = 1.0
 LONGEST_AGAIN = 60.0
 """Seconds between two streams for what a server says by itself; the longer, the sooner they end."""
-REFUSAL_BYTES = 64 * 1024
-RETRY_AFTER_MOST = 3600.0
 
 
 class HttpTransport:
@@ -104,25 +101,24 @@ class HttpTransport:
     async def _write(self, to_send: Any) -> None:
         async for item in to_send:
             message = item.message
-            headers = item.metadata.headers if isinstance(item.metadata, ClientMessageMetadata) else None
+            headers = _headers(item.metadata)
             if isinstance(message, JSONRPCRequest):
                 self._note_version(message, headers)
-                task = asyncio.create_task(self._ask(message, headers or {}))
+                task = asyncio.create_task(self._ask(message, headers))
                 self._requests[message.id] = task
                 task.add_done_callback(partial(self._forget, message.id))
             elif not self._is_cancelled(message) or self._version not in MODERN_PROTOCOL_VERSIONS:
-                self._aside(self._tell(message, headers or {}))
+                self._aside(self._tell(message, headers))
             if isinstance(message, JSONRPCNotification) and message.method == "notifications/initialized":
                 await asyncio.gather(*self._others, return_exceptions=True)
                 if self._session:
                     self._aside(self._listen())
 
-    def _note_version(self, message: JSONRPCRequest, headers: Mapping[str, str] | None) -> None:
+    def _note_version(self, message: JSONRPCRequest, headers: Mapping[str, str]) -> None:
         if message.method == "initialize":
             self._session = self._version = ""
         else:
-            told = {name.lower(): value for name, value in (headers or {}).items()}
-            self._version = told.get(VERSION.lower(), self._version)
+            self._version = headers.get(VERSION, self._version)
 
     def _forget(self, id: int | str, task: asyncio.Task[None]) -> None:
         if self._requests.get(id) is task:
@@ -161,7 +157,7 @@ class HttpTransport:
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             fault = self._unreachable(error)
         except (httpx2.HTTPError, OSError) as error:
-            fault = Lost(f"the connection broke ({_words(error)})", sent=True)
+            fault = Lost(f"the connection broke ({words(error)})", sent=True)
         if fault is not None:
             await self._deliver(failed(message.id, fault))
 
@@ -171,24 +167,24 @@ class HttpTransport:
             cause = cause.__cause__ or cause.__context__
         if cause is not None:
             return Refused(f"its address may not be asked: {cause}")
-        return Lost(f"it cannot be reached ({_words(error)})", sent=False)
+        return Lost(f"it cannot be reached ({words(error)})", sent=False)
 
     @asynccontextmanager
     async def _sent(
         self, method: str, message: JSONRPCMessage | None, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx2.Response]:
         """One request; a redirect within the origin is followed."""
-        all_headers = {"Accept": "application/json, text/event-stream", **self._ours(), **headers}
+        all_headers = {"accept": "application/json, text/event-stream", **self._ours(), **headers}
         body = None
         if message is not None:
-            all_headers["Content-Type"] = "application/json"
+            all_headers["content-type"] = "application/json"
             body = message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace")
         url = self._url
         for _ in range(REDIRECTS + 1):
             request = self._client.build_request(method, url, content=body, headers=all_headers)
-            response = await self._client.send(request, stream=True, follow_redirects=False)
+            response = await quietly(self._client.send(request, stream=True, follow_redirects=False))
             try:
-                target = _redirected(response, url)
+                target = redirected(response, url)
                 if not target:
                     yield response
                     return
@@ -235,7 +231,7 @@ class HttpTransport:
             mark.moved = False
             await asyncio.sleep(mark.wait)
             try:
-                async with self._sent("GET", None, {"Last-Event-ID": mark.id}) as again:
+                async with self._sent("GET", None, {"last-event-id": mark.id}) as again:
                     if again.status_code != 200:
                         break
                     if await self._events(again, mark, message.id):
@@ -281,19 +277,19 @@ class HttpTransport:
 
     async def _refusal(self, message: JSONRPCRequest, response: httpx2.Response) -> TorporError | None:
         """What a status other than 200 means for a call; an error in the protocol's form is passed on."""
-        body = await _beginning(response)
+        body = await beginning(response)
         status, had_session = response.status_code, bool(response.request.headers.get(SESSION))
         if status == 401:
             return SignInNeeded("it wants a person to sign in, or other credentials (401)")
-        error = _protocol_error(body, message.id)
-        words = error.error.message if error is not None else ""
-        if had_session and (status == 404 or (status == 400 and "session" in words.lower())):
+        error = protocol_error(body, message.id)
+        told = error.error.message if error is not None else ""
+        if had_session and (status == 404 or (status == 400 and "session" in told.lower())):
             self._ended()
             return Lost("the session at the server has expired", sent=False)
         if error is not None:
             await self._deliver(error)
             return None
-        return _judged(response)
+        return judged(response)
 
     # -------------------------------------------------------------- the rest
 
@@ -304,7 +300,7 @@ class HttpTransport:
             started = time.monotonic()
             mark = _Mark()
             try:
-                async with self._sent("GET", None, {"Accept": "text/event-stream"}) as response:
+                async with self._sent("GET", None, {"accept": "text/event-stream"}) as response:
                     if response.status_code != 200:
                         return
                     await self._events(response, mark, None)
@@ -345,52 +341,7 @@ class _Mark:
             self.wait = min(max(retry / 1000, 0.1), LONGEST_AGAIN)
 
 
-def _redirected(response: httpx2.Response, url: str) -> str:
-    """Where a redirect leads that may be followed, or an empty text."""
-    location = response.headers.get("location", "")
-    if response.status_code not in (307, 308) or not location:
-        return ""
-    try:
-        target = urljoin(url, location)
-        return target if origin_of(target) == origin_of(url) and "@" not in target else ""
-    except ValueError:
-        return ""
-
-
-def _judged(response: httpx2.Response) -> TorporError:
-    status = response.status_code
-    if 300 <= status < 400:
-        return Refused(f"it redirects elsewhere ({status}), which is not followed")
-    if status == 202:
-        return Refused("it took a request without answering it (202)")
-    if status == 404:
-        return Refused("there is no MCP server at its URL (404)")
-    if status in (408, 425, 429, 503):
-        seconds = told_wait(response.headers.get("retry-after", ""), time.time())
-        wait = None if seconds is None else min(seconds, RETRY_AFTER_MOST)
-        return Lost(f"it is busy ({status})", sent=False, retry_after=wait)
-    if status >= 500:
-        return Lost(f"it failed ({status})", sent=True)
-    return Refused(f"it refuses the request ({status})")
-
-
-def _protocol_error(body: bytes, id: int | str) -> JSONRPCError | None:
-    found = read_line(body, Noise())
-    if len(found) == 1 and isinstance(found[0], JSONRPCError):
-        return found[0].model_copy(update={"id": id})
-    return None
-
-
-async def _beginning(response: httpx2.Response) -> bytes:
-    """So much of a body as is looked at."""
-    body = bytearray()
-    with suppress(httpx2.HTTPError, Unavailable):
-        async for chunk in response.aiter_raw():
-            body += chunk
-            if len(body) > REFUSAL_BYTES:
-                break
-    return bytes(body)
-
-
-def _words(error: BaseException) -> str:
-    return getattr(error, "strerror", None) or str(error)[:200] or type(error).__name__
+def _headers(metadata: object) -> dict[str, str]:
+    """What the SDK wants to be told in headers; their names in lower case, as all of ours."""
+    given = metadata.headers if isinstance(metadata, ClientMessageMetadata) else None
+    return {name.lower(): value for name, value in (given or {}).items()}

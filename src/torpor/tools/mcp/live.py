@@ -150,7 +150,7 @@ class LiveSession:
         return content.outcome(result)
 
     def roots(self) -> ListRootsResult:
-        return self._connection.roots()
+        return self._connection.questions.roots()
 
     @asynccontextmanager
     async def _turn(self, most: float) -> AsyncIterator[float]:

@@ -1,11 +1,13 @@
 """Connections to MCP servers at a URL: only to addresses that are allowed, and bodies of bounded size."""
 
 import asyncio
+import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from contextvars import ContextVar
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import httpcore2
 import httpx2
@@ -15,8 +17,29 @@ from torpor.core.errors import Refused
 from torpor.tools.addresses import Blocked, literal, may_reach
 from torpor.tools.mcp.faults import TooLarge
 
+T = TypeVar("T")
+
 KEPT_SECONDS = 30.0
 """For which an idle connection is kept."""
+
+
+_is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
+
+
+def _is_loud(_: logging.LogRecord) -> bool:
+    return not _is_quiet.get()
+
+
+logging.getLogger("httpx2").addFilter(_is_loud)
+
+
+async def quietly(work: Awaitable[T]) -> T:
+    """Do work without a line in the log for each request: URLs may hold what nobody should read there."""
+    reset = _is_quiet.set(True)
+    try:
+        return await work
+    finally:
+        _is_quiet.reset(reset)
 
 
 def _alive() -> list[tuple[int, int, int]]:
