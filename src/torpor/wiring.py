@@ -46,6 +46,7 @@ from torpor.tools.client import HttpTransport
 from torpor.tools.forwarding import Forwarding
 from torpor.tools.mcp.authorization import Authorizations
 from torpor.tools.mcp.bridge import McpBridge
+from torpor.tools.mcp.configured import Configured
 from torpor.tools.mcp.servers import McpServer
 from torpor.tools.schema import fits
 from torpor.tools.tokens import Keys, scope_of
@@ -116,7 +117,7 @@ class Parts:
         self._hot = hot
         self._transport = transport
         self._bridge = bridge
-        self._named = dict(mcp or {})
+        self._named = mcp or {}
         self._authorizations: Authorizations | None = None
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
@@ -317,6 +318,7 @@ def open_parts(settings: Any, agents: Sequence[Agent] = (), **options: Any) -> P
     options.setdefault("reserved", settings.reserved)
     options.setdefault("owner_cap", settings.owner_cap)
     options.setdefault("keep", _keep(settings))
+    options.setdefault("mcp", Configured(settings.mcp, settings.mcp_servers, os.environ))
     return Parts(settings.store, chosen, **options)
 
 
