@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.conformance.good_server import OBJECT, WORDS, GoodServer, tool
+from tests.conformance.good_server import OBJECT, TOKEN, WORDS, GoodServer, tool
 
 Body = dict[str, Any]
 
@@ -100,6 +100,35 @@ class MigrationMissing(GoodServer):
 class MigrationAlwaysWell(GoodServer):
     async def migrate(self, body: Body) -> web.Response:
         return web.Response()
+
+
+@breaks("121")
+class MigratesLater(GoodServer):
+    async def hand_over(self, there: str, kept: dict[str, Any]) -> int:
+        task = asyncio.create_task(super().hand_over(there, kept))
+        self.tasks.add(task)  # type: ignore[arg-type]
+        await asyncio.sleep(0.2)
+        return 200
+
+
+@breaks("122")
+class MigratesRegardless(GoodServer):
+    async def hand_over(self, there: str, kept: dict[str, Any]) -> int:
+        found = await super().hand_over(there, kept)
+        return 200 if found == 507 else found
+
+
+@breaks("123")
+class MigratesToNobody(GoodServer):
+    async def hand_over(self, there: str, kept: dict[str, Any]) -> int:
+        found = await super().hand_over(there, kept)
+        return 200 if found == 599 else found
+
+
+@breaks("124")
+class MovesCredentials(GoodServer):
+    def kept_of(self, session: str) -> dict[str, Any]:
+        return {**super().kept_of(session), "token": TOKEN}
 
 
 # --------------------------------------------------------------------- calls

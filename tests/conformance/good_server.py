@@ -41,6 +41,7 @@ class GoodServer:
         self.http: aiohttp.ClientSession
         self.calls: dict[tuple[str, str], dict[str, Any]] = {}
         """Calls at work or subscribed, by thread and id."""
+        self.sessions: dict[str, list[str]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.choices: dict[str, asyncio.Future[Any]] = {}
 
@@ -83,6 +84,7 @@ class GoodServer:
 
     async def invoke(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         self.calls[body["group_id"], body["id"]] = body
+        self.sessions.setdefault(body["group_id"], []).append(body["id"])
         answer = web.Response(status=200)
         await answer.prepare(request)
         await answer.write_eof()
@@ -110,7 +112,24 @@ class GoodServer:
     async def migrate(self, body: dict[str, Any]) -> web.Response:
         if "destination_url" not in body:
             return web.Response(status=400, text="where to?")
-        return web.Response(status=502, text="nobody is there")
+        session, there = body["session_id"], body["destination_url"]
+        if session not in self.sessions:
+            return web.Response()
+        status = await self.hand_over(there, self.kept_of(session))
+        return web.Response() if status == 200 else web.Response(status=502, text=f"it answered {status}")
+
+    def kept_of(self, session: str) -> dict[str, Any]:
+        return {"session": session, "calls": self.sessions[session]}
+
+    async def hand_over(self, there: str, kept: dict[str, Any]) -> int:
+        """The status of the other end; 599: nobody is there."""
+        try:
+            async with self.http.get(f"{there}/.well-known/rap-toolset") as found:
+                if found.status != 200:
+                    return found.status
+        except aiohttp.ClientError:
+            return 599
+        return await self.post(f"{there}/import", json.dumps(kept).encode())
 
     def chosen(self, body: dict[str, Any]) -> web.Response:
         waiting = self.choices.pop(body["id"], None)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from torpor.conformance.caller import Answer
 from torpor.conformance.exchange import Exchange
-from torpor.conformance.probe import MIGRATE, Call, Probe, Tool
+from torpor.conformance.probe import Call, Probe, Tool
 from torpor.conformance.sampling import defect
 from torpor.core.errors import Refused
 from torpor.tools.addresses import check_url, host_of, is_loopback
@@ -197,34 +197,6 @@ async def case(probe: Probe) -> None:
     probe.ledger.judge("TS-10", not (same and "text" in right.result), why, *asked.shown)
 
 
-async def migration(probe: Probe) -> None:
-    """A server that declares ``needsMigration`` refuses what cannot be done, and says so by status."""
-    rows = ("TS-06", "TS-122", "TS-123")
-    if probe.manifest.get("needsMigration") is not True:
-        for row in rows:
-            probe.ledger.unseen(row, "it does not declare needsMigration")
-        return
-    session = probe.stub.thread()
-    if "quick" in probe.calls:
-        asked = await probe.ask("quick", thread=session)
-        await asked.settled(probe.patience.result)
-    empty = await probe.caller.post(MIGRATE, {"session_id": session})
-    there = empty.status not in (0, 404, 405, 501)
-    probe.ledger.judge("TS-06", there, f"asked to migrate, {empty.told}", empty.exchange)
-    if not there:
-        return
-    refused = 400 <= empty.status < 600
-    why = f"asked to migrate nowhere, {empty.told}"
-    probe.ledger.judge("TS-122", refused, why, empty.exchange)
-    nobody = {"session_id": session, "destination_url": "http://127.0.0.1:9"}
-    dead = await probe.caller.post(MIGRATE, nobody)
-    if dead.status == 200:
-        probe.ledger.unseen("TS-123", "it answered 200 for a dead destination; there may be nothing to move")
-    else:
-        why = f"asked to migrate to a dead destination, {dead.told}"
-        probe.ledger.judge("TS-123", 400 <= dead.status < 600, why, dead.exchange)
-
-
 def is_local(url: str) -> bool:
     """Whether a URL leads to this machine."""
     return is_loopback(host_of(url))
@@ -235,4 +207,4 @@ def is_https(url: str) -> bool:
     return urlsplit(url).scheme.lower() == "https"
 
 
-CHECKS = ((case, "10"), (migration, "06 122 123"))
+CHECKS = ((case, "10"),)

@@ -38,6 +38,8 @@ class Callback:
         self.body: dict[str, Any] = {}
         self.defect = ""
         self.status = 0
+        self.answered = 0.0
+        """When it was answered, where that is told."""
         try:
             self.body = parse_object(raw)
         except Malformed as error:
@@ -119,6 +121,30 @@ class Asked:
         return callback.status
 
 
+class Instance:
+    """What passes for another instance of a tool server: it shows a manifest, and takes whatever comes."""
+
+    def __init__(self, url: str, manifest: bytes) -> None:
+        self.url = url
+        self.path = urlsplit(url).path
+        self.hold = 0.0
+        """Seconds before what comes is answered."""
+        self.status = 200
+        self.parts: list[Callback] = []
+        """What came, other than questions for its manifest."""
+        self._manifest = manifest
+
+    async def answer(self, request: web.Request, raw: bytes) -> web.StreamResponse:
+        """Take one request."""
+        if request.method in ("GET", "HEAD"):
+            return web.Response(body=self._manifest, content_type="application/json")
+        part = Callback(request.method, request.raw_path, request.headers, raw)
+        self.parts.append(part)
+        await asyncio.sleep(self.hold)
+        part.answered, part.status = time.monotonic(), self.status
+        return web.Response(status=self.status)
+
+
 class StubRuntime:
     """Where callbacks come in, under ``base``."""
 
@@ -131,6 +157,7 @@ class StubRuntime:
         """Callbacks that were over a limit and not kept."""
         self._run = secrets.token_hex(6)
         self._by_target: dict[str, Asked] = {}
+        self._instances: list[Instance] = []
         self._bytes = 0
 
     @property
@@ -160,6 +187,12 @@ class StubRuntime:
         self._by_target[asked.target] = asked
         return asked
 
+    def instance(self, manifest: bytes) -> Instance:
+        """Another instance of the tool server under test, as far as that can be pretended."""
+        made = Instance(f"{self.base}/instance-{secrets.token_hex(6)}", manifest)
+        self._instances.append(made)
+        return made
+
     def thread(self) -> str:
         """A thread id that was never used."""
         return f"check-{self._run}-{secrets.token_hex(6)}"
@@ -174,6 +207,9 @@ class StubRuntime:
             self.dropped += 1
             return web.Response(status=413)
         self._bytes += len(raw)
+        for instance in self._instances:
+            if request.path.startswith(instance.path):
+                return await instance.answer(request, raw)
         callback = Callback(request.method, request.raw_path, request.headers, raw)
         asked = self._by_target.get(callback.target) or self._named(callback)
         if asked is None:

@@ -14,6 +14,7 @@ from torpor.conformance import (
     discovery,
     guarding,
     invoking,
+    moving,
     notices,
     roles,
     statuses,
@@ -42,6 +43,7 @@ TOGETHER: tuple[tuple[Check, str], ...] = (
     *subscribing.CHECKS,
     *asking.CHECKS,
     *guarding.CHECKS,
+    *moving.CHECKS,
 )
 """Checks that mostly wait, side by side. Each names the rows that it may judge."""
 

@@ -135,8 +135,8 @@ TS-118 | MUST NOT | tells anything but the boolean |
 TS-119 | SHOULD | limits the rate of status checks | it is not flooded
 TS-120 | SHOULD | says true while a subscription is active |
 # Migration
-TS-121 | MUST | finishes a migration before it answers 200 | no second instance is at hand
+TS-121 | MUST | finishes a migration before it answers 200 |
 TS-122 | MUST | answers a failed migration with 4xx or 5xx |
 TS-123 | MUST | checks that the destination can be reached first |
-TS-124 | SHOULD NOT | puts credentials into migrations | no second instance is at hand
+TS-124 | SHOULD NOT | puts credentials into migrations |
 """
