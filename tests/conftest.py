@@ -32,6 +32,7 @@ LONG = (
     "tests/docs/test_commands.py",
     "tests/end_to_end/",
     "tests/mcp/test_authorization_",
+    "tests/mcp/test_calls",
     "tests/mcp/test_out_",
     "tests/models/",
     "tests/protocol/test_callbacks_bodies.py",

@@ -1,4 +1,4 @@
-"""An MCP server of 2025-11-25 over standard input and output, without any SDK: effects and tasks are in files.
+"""An MCP server of 2025-11-25 over standard input and output, without an SDK: effects and tasks are in files.
 
 Run as ``python depot.py FOLDER``. Each effect is a line of ``effects`` there; tasks outlive its process.
 """

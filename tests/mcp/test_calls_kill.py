@@ -1,0 +1,89 @@
+"""kill -9 of a runtime in the midst of calls: the right result, or an honest word that nobody knows it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOON = 40.0
+
+
+def start(folder: Path, tool: str, seconds: float) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.mcp.mortal", str(folder), tool, str(seconds)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def wait_for(path: Path, text: str) -> None:
+    until = time.monotonic() + SOON
+    while not (path.exists() and text in path.read_text()):
+        assert time.monotonic() < until, f"no {text!r} in {path.name}"
+        time.sleep(0.02)
+
+
+def killed_and_gone_on(folder: Path, tool: str, seconds: float, *, pause: float = 0.0) -> str:
+    """What the model said at last, after the process died while the tool worked."""
+    dying = start(folder, tool, seconds)
+    wait_for(folder / "effects", f"{tool} once")
+    time.sleep(pause)
+    dying.send_signal(signal.SIGKILL)
+    dying.communicate()
+    assert not (folder / "reply").exists()
+    living = start(folder, tool, seconds)
+    _, errors = living.communicate(timeout=SOON)
+    assert living.returncode == 0, errors.decode()
+    return (folder / "reply").read_text()
+
+
+def effects(folder: Path) -> list[str]:
+    return [line for line in (folder / "effects").read_text().splitlines() if "cancelled" not in line]
+
+
+def servers_alive(folder: Path) -> list[int]:
+    """Processes of the depot that are still there."""
+    found = []
+    for line in (folder / "starts").read_text().split():
+        try:
+            os.kill(int(line), 0)
+        except ProcessLookupError:
+            continue
+        found.append(int(line))
+    return found
+
+
+def gone(folder: Path) -> None:
+    until = time.monotonic() + SOON
+    while servers_alive(folder):
+        assert time.monotonic() < until, "a server outlives its runtime"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_tool_that_is_not_safe_is_unknown_and_has_one_effect(tmp_path: Path) -> None:
+    reply = killed_and_gone_on(tmp_path, "send", 20.0)
+    assert "its outcome is unknown" in reply
+    assert effects(tmp_path) == ["send once"]
+    gone(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["look", "put"])
+def test_a_tool_that_may_be_repeated_is_asked_once_more(tmp_path: Path, tool: str) -> None:
+    """The second process ends without a word to the first one's server, which dies with its pipes."""
+    assert killed_and_gone_on(tmp_path, tool, 1.5) == f"{tool} done: once"
+    assert effects(tmp_path) == [f"{tool} once"] * 2
+    gone(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pause", [0.0, 0.5])
+def test_a_task_goes_on_and_gives_its_result_once(tmp_path: Path, pause: float) -> None:
+    """``pause``: at once after its effect its id may not have been kept, and is honestly unknown."""
+    reply = killed_and_gone_on(tmp_path, "build", 3.0, pause=pause)
+    assert reply == "build done: once" or (not pause and "its outcome is unknown" in reply)
+    assert effects(tmp_path) == ["build once"]
+    gone(tmp_path)
