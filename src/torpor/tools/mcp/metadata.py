@@ -106,7 +106,7 @@ async def _resource(
     from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
     from mcp.shared.auth import ProtectedResourceMetadata
 
-    url = server.url or ""
+    url, unread = server.url or "", ""
     for place in build_protected_resource_metadata_discovery_urls(challenge.resource_metadata or None, url):
         answer = await fetch.get(place, bounds)
         if answer.status != 200:
@@ -116,6 +116,9 @@ async def _resource(
         if found is not None:
             _check_resource(server, str(found.resource))
             return found
+        unread = unread or place
+    if unread:
+        raise Refused(f"{shown(unread)} does not have the metadata of a protected resource.")
     return None
 
 
