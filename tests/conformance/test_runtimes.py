@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -23,17 +23,20 @@ async def test_our_runtime_keeps_all_that_is_built() -> None:
     report = await check_runtime(load_harness())
     assert report.broken() == ()
     assert report.notes == ()
-    assert report.counts["kept"] >= 97
+    assert report.counts["kept"] >= 103
     lacking = {finding.why for finding in report.findings if finding.verdict == "not built"}
     assert all(why.startswith("it has no ") for why in lacking)
 
 
 async def test_what_is_built_and_not_checked_is_told_apart_from_what_is_not_built() -> None:
     class Other(OurRuntime):
-        built = frozenset({"migration"})
+        built = frozenset({"views"})
 
-    report = await check_runtime(Other(), only=["RT-117", "RT-70"])
-    assert (report.verdict("RT-117"), report.verdict("RT-70")) == ("unseen", "not built")
+        def running(self, servers: Sequence[Server], think: Think) -> AbstractAsyncContextManager[Running]:
+            raise RuntimeError("it does not start")
+
+    report = await check_runtime(Other(), only=["RT-84", "RT-117"])
+    assert (report.verdict("RT-84"), report.verdict("RT-117")) == ("unseen", "not built")
 
 
 @pytest.mark.parametrize("ref", ["nothing", "torpor.conformance.ours:Nothing", "no.such.module:x"])
@@ -125,6 +128,29 @@ class Trusting(SloppyTransport):
         return "alive"
 
 
+class Immovable(SloppyTransport):
+    async def migrate(self, server: str, session: str, destination: str, trace: str = "") -> None:
+        """Tells nobody."""
+
+
+class Credulous(SloppyTransport):
+    async def migrate(self, server: str, session: str, destination: str, trace: str = "") -> None:
+        with suppress(Refused, Unavailable):
+            await super().migrate(server, session, destination, trace)
+
+
+class Hurried(SloppyTransport):
+    """Waits for no server, tells all of them, and closes first."""
+
+    async def migrate(self, server: str, session: str, destination: str, trace: str = "") -> None:
+        for url in self.urls:
+            await super().close_thread(url, session, trace)
+            self.under_way = asyncio.gather(
+                super().migrate(url, session, destination), return_exceptions=True
+            )
+        await asyncio.sleep(0.05)
+
+
 class Sloppy(OurRuntime):
     """Our runtime with another transport, and another way of telling."""
 
@@ -182,6 +208,9 @@ BROKEN: dict[str, tuple[OurRuntime, str]] = {
     "never sends again": (Sloppy(Hasty), "25"),
     "remembers everything twice": (Sloppy(twice=True), "37 42 103 123"),
     "rewrites what the model is shown": (Sloppy(hides=True), "12 47 54"),
+    "moves without its servers": (Sloppy(Immovable), "117"),
+    "takes everything for moved": (Sloppy(Credulous), "120 121"),
+    "moves in a hurry": (Sloppy(Hurried), "118 119 120"),
     "forgets its credential": (Sloppy(careless=True), "43"),
 }
 

@@ -1,6 +1,6 @@
 """What the checks of a runtime need of it: a small harness that its author writes, or ours."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -92,6 +92,13 @@ class Running(Protocol):
 
     async def restart(self) -> None:
         """End it and start it again with all that it stored; needed for ``status``."""
+
+    async def move(self, thread: str, servers: Mapping[str, str]) -> None:
+        """Have a session, by its root thread, go on in another runtime of the kind; needed for ``migration``.
+
+        ``servers``: tool servers that keep state, by URL, each with its URL there; the others are the same
+        there. From then on all that is asked about the thread is about that place. Raises if it stays.
+        """
 
     async def waits(self, thread: str) -> list[Question]:
         """What people are asked for it now; needed for ``choices``, ``oauth`` and ``approvals``."""

@@ -1,6 +1,6 @@
 """Torpor's own runtime as the checks see it: in this process, with a scripted model."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +21,9 @@ class OurRuntime:
     """The harness for this package's own runtime. Each run has a store of its own, in a file."""
 
     name = "torpor"
-    built: frozenset[str] = frozenset({"approvals", "children", "choices", "oauth", "status", "views"})
+    built: frozenset[str] = frozenset(
+        {"approvals", "children", "choices", "migration", "oauth", "status", "views"}
+    )
 
     def options(self, servers: Sequence[RapServer]) -> dict[str, Any]:  # noqa: ARG002 - for who extends this
         """Further options for ``Runtime``."""
@@ -40,11 +42,13 @@ class OurRuntime:
                 return fail(Refused(str(error)))
             return say(said) if isinstance(said, str) else [call(w.name, _raw=w.arguments) for w in said]
 
-        tools = [RapServer(server.url, token=server.token or None) for server in servers]
-        agent = Agent(AGENT, model=ScriptedModel(reply), tools=tools)
+        def runtime(place: str, moved: Mapping[str, str]) -> Runtime:
+            tools = [RapServer(moved.get(one.url, one.url), token=one.token or None) for one in servers]
+            agent = Agent(AGENT, model=ScriptedModel(reply), tools=tools)
+            return Runtime(f"sqlite:///{folder}/{place}.db", agents=[agent], **self.options(tools))
+
         with TemporaryDirectory() as folder:
-            store = f"sqlite:///{folder}/threads.db"
-            running = _Running(lambda: Runtime(store, agents=[agent], **self.options(tools)))
+            running = _Running(runtime)
             await running.begin()
             try:
                 yield running
@@ -55,14 +59,14 @@ class OurRuntime:
 class _Running:
     """Our runtime while it runs."""
 
-    def __init__(self, make: Callable[[], Runtime]) -> None:
+    def __init__(self, make: Callable[[str, Mapping[str, str]], Runtime]) -> None:
         self._make = make
         self._stack = AsyncExitStack()
         self._runtime: Runtime
 
     async def begin(self) -> None:
         """Start it on what is stored."""
-        self._runtime = await self._stack.enter_async_context(self._make())
+        self._runtime = await self._stack.enter_async_context(self._make("threads", {}))
 
     async def end(self) -> None:
         """End it; what it stored stays."""
@@ -92,6 +96,11 @@ class _Running:
         history = await self._runtime.thread(thread).history()
         notes = [message.note for message in history if isinstance(message, Noted)]
         return "\n".join(f"{note.server}: {note.reason}" for note in notes if isinstance(note, Equipped))
+
+    async def move(self, thread: str, servers: Mapping[str, str]) -> None:
+        there = await self._stack.enter_async_context(self._make("there", servers))
+        await self._runtime.move(thread, there, servers=servers)
+        self._runtime = there
 
     async def waits(self, thread: str) -> list[Question]:
         asked = await self._runtime.thread(thread).waits()

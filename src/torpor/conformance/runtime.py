@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from importlib import import_module
 
 from torpor.conformance import (
+    runtime_moving,
     runtime_people,
     runtime_returning,
     runtime_sending,
@@ -33,6 +34,7 @@ CHECKS: tuple[tuple[Check, str], ...] = (
     *runtime_telling.CHECKS,
     *runtime_people.CHECKS,
     *runtime_returning.CHECKS,
+    *runtime_moving.CHECKS,
 )
 
 

@@ -47,10 +47,11 @@ class Request:
 
 
 class Script(msgspec.Struct, frozen=True):
-    """One answer. ``status`` 0: none at all."""
+    """One answer, given after some seconds. ``status`` 0: none at all."""
 
     status: int = 200
     body: bytes = b""
+    after: float = 0.0
 
 
 class ToolStub:
@@ -62,6 +63,7 @@ class ToolStub:
         self.endpoint = ""
         self.tools: list[dict[str, Any]] = [tool("echo")]
         self.manifest = b""
+        self.keeps_state = False
         self.requests: list[Request] = []
         self.script: dict[str, list[Script]] = {}
         self._changed = asyncio.Condition()
@@ -71,7 +73,13 @@ class ToolStub:
     @property
     def described(self) -> bytes:
         """The manifest that it shows."""
-        members = {"name": self.name, "endpoint": self.endpoint or self.url + INVOKE, "tools": self.tools}
+        members: dict[str, Any] = {
+            "name": self.name,
+            "endpoint": self.endpoint or self.url + INVOKE,
+            "tools": self.tools,
+        }
+        if self.keeps_state:
+            members["needsMigration"] = True
         return self.manifest or json.dumps(members).encode()
 
     def at(self, path: str) -> list[Request]:
@@ -100,8 +108,7 @@ class ToolStub:
             self._changed.notify_all()
         scripted = self.script.get(request.path)
         told = scripted.pop(0) if scripted else Script()
-        if not told.status:
-            await asyncio.sleep(HUNG)
+        await asyncio.sleep(told.after if told.status else HUNG)
         if request.path == MANIFEST and not told.body and told.status == 200:
             return web.Response(body=self.described, content_type="application/json")
         return web.Response(status=told.status, body=told.body)
