@@ -44,7 +44,7 @@ from torpor.tools.addresses import host_of, is_loopback
 from torpor.tools.callbacks import Callbacks
 from torpor.tools.client import HttpTransport
 from torpor.tools.forwarding import Forwarding
-from torpor.tools.mcp.authorization import Authorizations
+from torpor.tools.mcp.authorization import Authorizations, Missing
 from torpor.tools.mcp.bridge import McpBridge
 from torpor.tools.mcp.configured import Configured
 from torpor.tools.mcp.servers import McpServer
@@ -195,7 +195,7 @@ class Parts:
                     raise Refused(f"Two MCP servers are named {server.name!r}; each needs a name of its own.")
         authorizations = None
         if any(server.url for server in servers.values()):
-            with suppress(Refused):  # what signing in needs is not installed: whoever has to sign in is told
+            with suppress(Missing):  # what signing in needs is not installed: whoever has to sign in is told
                 authorizations = await self.authorizations()
         return McpBridge(
             servers.values(),
@@ -237,6 +237,8 @@ class Parts:
         async with presence(self.side, self.clock, id, names, slots=slots, now=self.store.now) as company:
             worker = self.worker(slots, company=company)
             background = [asyncio.create_task(what, name=name) for name, what in self._beside(company)]
+            if self._authorizations is not None:
+                await self._authorizations.recover()
             worker.start()
             try:
                 yield worker

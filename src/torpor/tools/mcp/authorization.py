@@ -27,14 +27,14 @@ from torpor.tools.mcp.flows import LIFE, SCOPE, Flow, Flows, consent_url, fresh_
 from torpor.tools.mcp.grants import Grant, Grants, granted, mark_of
 from torpor.tools.mcp.metadata import Protected, client_document, discover
 from torpor.tools.mcp.registrations import Registrations, document_for, redirect_for
-from torpor.tools.mcp.vault import Vault
+from torpor.tools.mcp.vault import Missing, Vault
 from torpor.tools.tokens import Keys
 from torpor.tools.tokens import Token as State
 
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["AuthorizationNeeded", "Authorizations", "Challenge", "Consent", "Finished", "Settled"]
+__all__ = ["AuthorizationNeeded", "Authorizations", "Challenge", "Consent", "Finished", "Missing", "Settled"]
 
 REUSED = 86_400.0
 """Seconds for which a call that asks again is given the same URL."""

@@ -29,6 +29,10 @@ _SALT = b"torpor vault 1"
 logger = logging.getLogger(__name__)
 
 
+class Missing(Refused):
+    """What values are sealed with is not installed."""
+
+
 class Vault:
     """Seals values under a space and key of the store, and opens them there only."""
 
@@ -41,7 +45,7 @@ class Vault:
     async def open(cls, side: Side, secret: str = "") -> "Vault":
         """The vault of a store. ``secret``: one or several, separated by commas; the first one seals.
 
-        ``Refused`` for a secret that is too short.
+        ``Refused`` for a secret that is too short, ``Missing`` where there is nothing to seal with.
         """
         own = [one.strip() for one in secret.split(",") if one.strip()]
         if any(len(one) < SECRET_LEAST for one in own):
@@ -106,5 +110,5 @@ def _cipher(key: bytes) -> "AESGCM":
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError:
-        raise Refused("Tokens for MCP servers cannot be kept: install torpor[mcp].") from None
+        raise Missing("Tokens for MCP servers cannot be kept: install torpor[mcp].") from None
     return AESGCM(key)
