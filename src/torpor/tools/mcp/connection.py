@@ -122,6 +122,8 @@ class Connection:
         self.flights.leave_all()
         self.retire()
         if self._task is not None:
+            if not self.is_ready:
+                self._task.cancel()
             await asyncio.wait((self._task,))
 
     async def fault(self, error: MCPError, *, sent: bool = True) -> TorporError:
