@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from torpor.cli.options import AgentRefs, Config, Store, run, settings_of, with_agents
+from torpor.cli.options import AgentRefs, Config, Json, Store, run, settings_of, with_agents
 
 if TYPE_CHECKING:
     from torpor.agent import Agent
@@ -56,6 +56,52 @@ def serve(
     settings = with_agents(settings_of(config, store, **overrides))
     wanted = _Wanted(tuple(agent or ()), tuple(rap or ()), token, owner, user, answers)
     run(_serve(settings, wanted, pipes, listen))
+
+
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME...", help="MCP servers by name. Left out: all.")
+]
+UserId = Annotated[str, typer.Option("--user", help="As this user of the agents.")]
+
+
+@mcp.command("check")
+def check(
+    names: Names = None,
+    *,
+    user: UserId = "",
+    as_json: Json = False,
+    config: Config = None,
+    store: Store = None,
+) -> None:
+    """Start configured MCP servers, list their tools, and say what is wrong; exit code 1 if one fails."""
+    _need_sdk()
+    from torpor.cli import mcp_servers
+
+    run(mcp_servers.check(settings_of(config, store), names or [], user, as_json))
+
+
+@mcp.command("list")
+def list_(*, as_json: Json = False, config: Config = None, store: Store = None) -> None:
+    """List the configured MCP servers; none is started."""
+    _need_sdk()
+    from torpor.cli import mcp_servers
+
+    mcp_servers.show_all(settings_of(config, store), as_json)
+
+
+@mcp.command("logout")
+def logout(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The MCP server's name.")],
+    *,
+    user: UserId = "",
+    config: Config = None,
+    store: Store = None,
+) -> None:
+    """Revoke and forget what a user has granted at an MCP server."""
+    _need_sdk()
+    from torpor.cli import mcp_servers
+
+    run(mcp_servers.logout(settings_of(config, store), name, user))
 
 
 class _Wanted:
