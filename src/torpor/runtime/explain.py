@@ -120,6 +120,10 @@ def _notes(known: Known) -> dict[str, str]:
     }
 
 
+BRIDGED = "mcp:"
+"""Begins the address of a server whose calls stay in the outbox until their results."""
+
+
 def _sending(call: OpenCall, id: str, unsent: Mapping[str, OutboxRow], now: float) -> str:
     """How far a call has come on its way to what does it; empty: all the way."""
     if call.approval:
@@ -129,6 +133,9 @@ def _sending(call: OpenCall, id: str, unsent: Mapping[str, OutboxRow], now: floa
     left = unsent.get(id)
     if left is None:
         return ""
+    if call.server.startswith(BRIDGED):
+        again = f"looked at again at {instant(left.not_before)}"
+        return again if left.not_before > now and left.claimed_until <= now else ""
     if left.claimed_until > now:
         tried = call.server and left.attempt > 1
         return f"not accepted by its tool server yet, try {left.attempt} is under way" if tried else ""

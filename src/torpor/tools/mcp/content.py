@@ -44,17 +44,17 @@ _block: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 
 def outcome(raw: Mapping[str, Any]) -> CallToolResult | InputRequiredResult | Task:
     """What a server answered to ``tools/call``. ``Declined`` if it makes no sense at all."""
+    told = raw.get("task")
+    if isinstance(told, dict) and "taskId" in told:
+        return _task(told)
+    if isinstance(raw.get("taskId"), str) and isinstance(raw.get("status"), str) and "content" not in raw:
+        return _task(raw)
     kind = raw.get("resultType")
     if kind == "input_required" or ("inputRequests" in raw and "content" not in raw):
         try:
             return InputRequiredResult.model_validate({**raw, "resultType": "input_required"}, by_name=False)
         except ValidationError:
             raise Declined("The server asks for something in a form that is not known.") from None
-    told = raw.get("task")
-    if isinstance(told, dict) and "taskId" in told:
-        return _task(told)
-    if isinstance(raw.get("taskId"), str) and isinstance(raw.get("status"), str) and "content" not in raw:
-        return _task(raw)
     if not ({"content", "structuredContent", "isError"} & set(raw)):
         raise Declined("The server's result is none of a tool.")
     listed = raw.get("content")
