@@ -1,22 +1,29 @@
 """A hand-written MCP server over stdio, which misbehaves as it is told. No SDK: it starts at once.
 
-Its first argument names what is wrong with it; each tool of it is one more fault.
+Run as ``python raw_server.py [WRONG [STATE]]``: what is wrong with it as a whole, and a file or a number for
+that. Each of its tools is one more fault.
 """
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-WRONG = sys.argv[1] if len(sys.argv) > 1 else ""
-STATE = sys.argv[2] if len(sys.argv) > 2 else ""
+WRONG, STATE = [*sys.argv[1:], "", ""][:2]
+
+HELD: list[Any] = []
+SEEN: list[Any] = []
+EXTRA: list[dict[str, Any]] = []
+STUBBORN = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
 
 def write(value: Any) -> None:
-    text = value if isinstance(value, str) else json.dumps(value)
-    sys.stdout.write(text + "\n")
+    sys.stdout.write((value if isinstance(value, str) else json.dumps(value)) + "\n")
     sys.stdout.flush()
 
 
@@ -24,202 +31,227 @@ def answer(id: Any, result: Any) -> None:
     write({"jsonrpc": "2.0", "id": id, "result": result})
 
 
+def say(id: Any, text: str) -> None:
+    answer(id, said(text))
+
+
 def said(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}]}
 
 
-def tool(name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "description": f"Does {name}.", "inputSchema": {"type": "object"}, **more}
+def fail(id: Any, code: int, message: str, data: Any = None) -> None:
+    write({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}})
 
 
-NAMES = (
-    "echo", "noise", "noise_before", "huge", "huge_last", "die", "close_output", "silent", "progress", "late",
-    "unknown", "twice", "broken_text", "surrogate", "bad_shape", "bad_content", "error", "batch", "pid", "change",
-    "child", "environment", "stderr", "many_bytes", "ask", "seen", "null_result", "deep", "ask_twice",
-)  # fmt: skip
-held: list[Any] = []
-seen: list[Any] = []
-extra: list[dict[str, Any]] = []
+def notify(method: str, **params: Any) -> None:
+    write({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params})
+
+
+# ------------------------------------------------------------------ tools
+
+
+def noise(id: Any, _: dict[str, Any]) -> None:
+    write("starting up\n\x00\x1b[31mred\n[1, 2\n42\nnull")
+    say(id, "after noise")
+
+
+def noise_before(id: Any, _: dict[str, Any]) -> None:
+    write("[50] added" + json.dumps({"jsonrpc": "2.0", "id": id, "result": said("ok")}))
+
+
+def huge(id: Any, arguments: dict[str, Any]) -> None:
+    write(json.dumps({"jsonrpc": "2.0", "id": id, "result": said("x" * arguments["size"])}))
+
+
+def huge_last(id: Any, arguments: dict[str, Any]) -> None:
+    write(json.dumps({"result": said("x" * arguments["size"]), "jsonrpc": "2.0", "id": id}))
+
+
+def die(id: Any, arguments: dict[str, Any]) -> None:
+    sys.stderr.write("it is all over\n")
+    sys.stderr.flush()
+    os._exit(arguments.get("status", 1))
+
+
+def close_output(id: Any, _: dict[str, Any]) -> None:
+    os.close(1)
+    time.sleep(60)
+
+
+def progress(id: Any, arguments: dict[str, Any]) -> None:
+    for step in range(arguments["steps"]):
+        time.sleep(arguments["every"])
+        notify("progress", progressToken=arguments["token"], progress=step + 1, total=arguments["steps"])
+    say(id, "done")
+
+
+def late(id: Any, _: dict[str, Any]) -> None:
+    """The answers to two calls come in the other order."""
+    HELD.append(id)
+    if len(HELD) == 2:
+        for one in reversed(HELD):
+            say(one, f"late {one}")
+        HELD.clear()
+
+
+def unknown(id: Any, _: dict[str, Any]) -> None:
+    for other in (999_999, "abc", None):
+        say(other, "not yours")
+    say(id, "yours")
+
+
+def twice(id: Any, _: dict[str, Any]) -> None:
+    say(id, "first")
+    say(id, "second")
+
+
+def broken_text(id: Any, _: dict[str, Any]) -> None:
+    line = json.dumps({"jsonrpc": "2.0", "id": id, "result": said("caf?")}).encode()
+    sys.stdout.buffer.write(line.replace(b"caf?", b"caf\xe9") + b"\n")
+    sys.stdout.flush()
+
+
+def surrogate(id: Any, _: dict[str, Any]) -> None:
+    say(id, "a\ud800b")
+
+
+def bad_shape(id: Any, _: dict[str, Any]) -> None:
+    answer(id, [1, 2, 3])
+
+
+def bad_content(id: Any, _: dict[str, Any]) -> None:
+    answer(id, {"content": [{"type": "smell", "data": "rose"}, {"type": "text"}, *said("good")["content"]]})
+
+
+def null_result(id: Any, _: dict[str, Any]) -> None:
+    answer(id, None)
+
+
+def no_sense(id: Any, _: dict[str, Any]) -> None:
+    answer(id, {"weather": "fine"})
+
+
+def deep(id: Any, _: dict[str, Any]) -> None:
+    inner = '{"a":' * 5_000 + "1" + "}" * 5_000
+    write(f'{{"jsonrpc":"2.0","id":{id},"result":{inner}}}')
+
+
+def error(id: Any, _: dict[str, Any]) -> None:
+    fail(id, -32050, "no luck", {"a": 1})
+
+
+def batch(id: Any, _: dict[str, Any]) -> None:
+    heard = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
+    write([heard, {"jsonrpc": "2.0", "id": id, "result": said("batched")}])
+
+
+def change(id: Any, arguments: dict[str, Any]) -> None:
+    for _ in range(arguments.get("times", 1)):
+        EXTRA.append(tool(f"extra{len(EXTRA)}"))
+        notify("tools/list_changed")
+    say(id, "changed")
+
+
+def child(id: Any, _: dict[str, Any]) -> None:
+    """Start a process that does not care for signals."""
+    say(id, str(subprocess.Popen([sys.executable, "-c", STUBBORN]).pid))
+
+
+def stderr(id: Any, _: dict[str, Any]) -> None:
+    for number in range(2_000):
+        sys.stderr.write(f"line {number} {'e' * 2_000}\n")
+    sys.stderr.flush()
+    say(id, "ok")
+
+
+def ask(id: Any, _: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    params = {"message": "Your name?", "requestedSchema": schema}
+    write({"jsonrpc": "2.0", "id": f"q{id}", "method": "elicitation/create", "params": params})
+    HELD.append(id)
+
+
+TOOLS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
+    "echo": lambda id, arguments: say(id, json.dumps(arguments)),
+    "many_bytes": lambda id, arguments: say(id, "y" * arguments["size"]),
+    "silent": lambda id, arguments: None,
+    "pid": lambda id, arguments: say(id, str(os.getpid())),
+    "environment": lambda id, arguments: say(id, json.dumps(dict(os.environ))),
+    "seen": lambda id, arguments: say(id, json.dumps(SEEN)),
+    **{
+        one.__name__: one
+        for one in (
+            noise, noise_before, huge, huge_last, die, close_output, progress, late, unknown, twice,
+            broken_text, surrogate, bad_shape, bad_content, null_result, no_sense, deep, error, batch, change,
+            child, stderr, ask,
+        )
+    },
+}  # fmt: skip
+
+
+# ------------------------------------------------------------------ the server
+
+
+def tool(name: str) -> dict[str, Any]:
+    return {"name": name, "description": f"Does {name}.", "inputSchema": {"type": "object"}}
 
 
 def listed(params: dict[str, Any]) -> dict[str, Any]:
+    SEEN.append("listed")
     if WRONG == "pages":
         page = int(params.get("cursor", "0"))
         return {"tools": [tool(f"tool{page}")], "nextCursor": str(page + 1)}
     if WRONG == "circle":
-        return {"tools": [tool(f"tool{len(seen)}")], "nextCursor": "again"}
-    return {"tools": [*(tool(name) for name in NAMES), *extra]}
-
-
-def call(id: Any, params: dict[str, Any]) -> None:
-    name, arguments = params["name"], params.get("arguments") or {}
-    match name:
-        case "echo":
-            answer(id, said(json.dumps(arguments)))
-        case "noise":
-            write("starting up\n\x00\x1b[31mred\n[1, 2\n42\nnull")
-            answer(id, said("after noise"))
-        case "noise_before":
-            write("[50] added" + json.dumps({"jsonrpc": "2.0", "id": id, "result": said("ok")}))
-        case "huge":
-            write(
-                '{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%s"}]}}'
-                % (id, "x" * arguments["size"])
-            )
-        case "huge_last":
-            text = "x" * arguments["size"]
-            write('{"result":{"content":[{"type":"text","text":"%s"}]},"jsonrpc":"2.0","id":%d}' % (text, id))
-        case "die":
-            sys.stderr.write("it is all over\n")
-            sys.stderr.flush()
-            os._exit(arguments.get("status", 1))
-        case "close_output":
-            os.close(1)
-            time.sleep(60)
-        case "silent":
-            pass
-        case "progress":
-            token = params["_meta"]["progressToken"]
-            for step in range(arguments["steps"]):
-                time.sleep(arguments["every"])
-                write({
-                    "jsonrpc": "2.0", "method": "notifications/progress",
-                    "params": {"progressToken": token, "progress": step + 1, "total": arguments["steps"]},
-                })  # fmt: skip
-            answer(id, said("done"))
-        case "late":
-            held.append(id)
-            if len(held) == 2:
-                for one in reversed(held):
-                    answer(one, said(f"late {one}"))
-                held.clear()
-        case "unknown":
-            answer(999_999, said("not yours"))
-            answer("abc", said("not yours"))
-            answer(None, said("nobody's"))
-            answer(id, said("yours"))
-        case "twice":
-            answer(id, said("first"))
-            answer(id, said("second"))
-        case "broken_text":
-            line = json.dumps({"jsonrpc": "2.0", "id": id, "result": said("caf?")}).encode()
-            sys.stdout.buffer.write(line.replace(b"caf?", b"caf\xe9") + b"\n")
-            sys.stdout.flush()
-        case "surrogate":
-            write('{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"a\\ud800b"}]}}' % id)
-        case "bad_shape":
-            write({"jsonrpc": "2.0", "id": id, "result": [1, 2, 3]})
-        case "bad_content":
-            answer(
-                id,
-                {
-                    "content": [
-                        {"type": "smell", "data": "rose"},
-                        {"type": "text"},
-                        said("good")["content"][0],
-                    ]
-                },
-            )
-        case "error":
-            write(
-                {
-                    "jsonrpc": "2.0",
-                    "id": id,
-                    "error": {"code": -32050, "message": "no luck", "data": {"a": 1}},
-                }
-            )
-        case "batch":
-            write([
-                {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}},
-                {"jsonrpc": "2.0", "id": id, "result": said("batched")},
-            ])  # fmt: skip
-        case "pid":
-            answer(id, said(str(os.getpid())))
-        case "change":
-            for number in range(arguments.get("times", 1)):
-                extra.append(tool(f"extra{number}"))
-                write({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-            answer(id, said("changed"))
-        case "child":
-            program = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-            child = subprocess.Popen([sys.executable, "-c", program])
-            answer(id, said(str(child.pid)))
-        case "environment":
-            answer(id, said(json.dumps(dict(os.environ))))
-        case "stderr":
-            for number in range(2_000):
-                sys.stderr.write(f"line {number} " + "e" * 2_000 + "\n")
-            sys.stderr.flush()
-            answer(id, said("ok"))
-        case "many_bytes":
-            answer(id, {"content": [{"type": "text", "text": "y" * arguments["size"]}]})
-        case "ask" | "ask_twice":
-            write({
-                "jsonrpc": "2.0", "id": f"q{id}", "method": "elicitation/create",
-                "params": {"message": "Your name?", "requestedSchema": {
-                    "type": "object", "properties": {"name": {"type": "string"}}}},
-            })  # fmt: skip
-            held.append(id)
-        case "seen":
-            answer(id, said(json.dumps(seen)))
-        case "null_result":
-            write({"jsonrpc": "2.0", "id": id, "result": None})
-        case "deep":
-            write('{"jsonrpc":"2.0","id":%d,"result":%s%s}' % (id, '{"a":' * 5_000 + "1", "}" * 5_000))
-        case _:
-            write({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": f"no tool {name}"}})
-
-
-def once_before() -> bool:
-    """Whether a server with this state file has run before."""
-    if not STATE or os.path.exists(STATE):
-        return True
-    with open(STATE, "w"):
-        return False
+        return {"tools": [tool(f"tool{len(SEEN)}")], "nextCursor": "again"}
+    return {"tools": [*map(tool, TOOLS), *EXTRA]}
 
 
 def start() -> None:
-    if WRONG == "slow":
-        time.sleep(float(STATE))
-    if WRONG == "exits":
-        sys.stderr.write("no configuration\n")
-        sys.exit(3)
-    if WRONG == "mute":
-        time.sleep(600)
-    if WRONG == "noisy":
-        print("welcome\nto the server", flush=True)
-        time.sleep(600)
-    if WRONG == "ignores_end":
-        import signal
+    match WRONG:
+        case "slow":
+            time.sleep(float(STATE))
+        case "exits":
+            sys.stderr.write("no configuration\n")
+            sys.exit(3)
+        case "mute":
+            time.sleep(600)
+        case "noisy":
+            print("welcome\nto the server", flush=True)
+            time.sleep(600)
+        case "ignores_end":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        case "dies_once" if not Path(STATE).exists():
+            Path(STATE).touch()
+            sys.exit(9)
 
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if WRONG == "dies_once" and not once_before():
-        sys.exit(9)
+
+def take(message: dict[str, Any]) -> None:
+    method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
+    match method:
+        case "notifications/cancelled":
+            SEEN.append(message)
+        case None if HELD:
+            say(HELD.pop(), json.dumps(message.get("result", message.get("error"))))
+        case "initialize":
+            answer(id, {
+                "protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": {"name": "raw", "version": "1"},
+            })  # fmt: skip
+        case "server/discover" if WRONG == "dies_of_news":
+            sys.exit(4)
+        case "tools/list":
+            answer(id, listed(params))
+        case "tools/call":
+            token = (params.get("_meta") or {}).get("progressToken")
+            TOOLS[params["name"]](id, {"token": token, **(params.get("arguments") or {})})
+        case _ if id is not None and method is not None:
+            fail(id, -32601, "unknown method")
 
 
 def main() -> None:
     start()
     for line in sys.stdin:
-        message = json.loads(line)
-        method, id = message.get("method"), message.get("id")
-        if method in ("notifications/cancelled", None):
-            seen.append(message)
-            if method is None and held:
-                answer(held.pop(), said(json.dumps(message.get("result", message.get("error")))))
-        elif method == "initialize":
-            answer(id, {
-                "protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
-                "serverInfo": {"name": "raw", "version": "1"},
-            })  # fmt: skip
-        elif method == "server/discover" and WRONG == "dies_of_news":
-            sys.exit(4)
-        elif method == "tools/list":
-            answer(id, listed(message.get("params") or {}))
-            seen.append("listed")
-        elif method == "tools/call":
-            call(id, message["params"])
-        elif id is not None:
-            write({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown method"}})
+        take(json.loads(line))
     if WRONG == "ignores_end":
         time.sleep(600)
 

@@ -156,7 +156,7 @@ class McpServer:
 
     def offers(self, tool: str) -> bool:
         """Whether a tool is allowed and not denied, by the server's name for it or by the one shown."""
-        names = {tool, tool.removeprefix(self.prefix)}
+        names = {tool, tool.removeprefix(self.prefix), self.prefix + tool}
         if any(_is_one_of(name, self.deny) for name in names):
             return False
         return self.allow is None or any(_is_one_of(name, self.allow) for name in names)
@@ -222,7 +222,7 @@ def _default_name(server: McpServer) -> str:
 def _stem(path: str) -> str:
     """The last part of a path or package, without version and ending."""
     last = PurePath(path.replace("\\", "/")).name
-    last = last.partition("@")[0] or last
+    last = re.split(r"(?<=.)@|[=<>~!]=", last)[0]
     for ending in ENDINGS:
         last = last.removesuffix(ending)
     return last

@@ -130,6 +130,8 @@ def _fields(found: Mapping[str, Any]) -> dict[str, Any]:
     command = found.get("command")
     if isinstance(command, str) and isinstance(args, list):
         command = [command, *args]
+    if command is None:
+        raise Refused("It needs a command or a url.")
     return {"command": command, "env": found.get("env") or {}, "cwd": found.get("cwd") or None}
 
 
@@ -155,7 +157,9 @@ def _expanded(name: str, value: Any, environ: Mapping[str, str]) -> Any:
 
 def _replaced(name: str, text: str, environ: Mapping[str, str]) -> str:
     def found(match: re.Match[str]) -> str:
-        value = environ.get(match[1]) or match[2]
+        value = environ.get(match[1], match[2])
+        if match[2] is not None and not value:
+            return match[2]
         if value is None:
             raise Refused(
                 f"The MCP server {name!r} needs the environment variable {match[1]}, which is not set."

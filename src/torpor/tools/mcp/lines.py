@@ -20,7 +20,7 @@ EXAMPLES = 3
 
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")'
 _FIRST = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,")
-_LAST = re.compile(rb"[,{]\s*" + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_LAST = re.compile(rb",\s*" + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _BEGINNING = re.compile(r'\{\s*"(?:jsonrpc|result|error|id|method)"\s*:')
 
 
