@@ -38,7 +38,7 @@ class Servers:
         self.refuses = ""
 
     async def keeps_state(self, thread: str, manifest: str) -> bool:
-        assert thread == "root"
+        assert thread in ("root", "heir", "other")
         return manifest == "keeps"
 
     async def keeps_state_now(self, server: str) -> bool:
@@ -127,7 +127,7 @@ def lived(thread: str, purpose: str) -> tuple[Message, ...]:
         Call("c-4", "sleep", passive=True),
     )
     born = Born("worker", purpose=purpose)
-    if thread != "root":
+    if purpose != "root":
         born = msgspec.structs.replace(born, parent="root", ancestors=("root",))
     return (
         Noted(1, born),
@@ -142,7 +142,7 @@ async def begin(store: Any, thread: str, *effects: Effect, **row: Any) -> None:
     """A thread with history, a timer, news, and effects."""
     messages = lived(thread, row.get("purpose", "root"))
     head = fold(messages)
-    first = Row(thread=thread, agent="worker", root="root", trace="a" * 32, **row)
+    first = Row(thread=thread, agent="worker", trace="a" * 32, **{"root": "root", **row})
     news = HappenedSignal(thread, "e-1", 3.0, call="c-3", parts=(Text("news"),))
     await store.create(first, [Due(thread, "c-4/sleep", 2.0, due=2e9, call="c-4"), news])
     stored = tuple(StoredMessage(place, encode(one)) for place, one in enumerate(messages, 1))

@@ -23,12 +23,14 @@ from tests.runtime.world import Fate
 from torpor.core.codec import decode_message
 from torpor.core.effects import Invoke
 from torpor.core.errors import Conflict, Refused, TorporError, Unavailable
-from torpor.core.messages import Noted, Text
+from torpor.core.messages import Link, Noted, Text
 from torpor.core.moves import ARRIVING, MOVED, MOVING
+from torpor.core.record import SliceRecord
 from torpor.core.signals import Finished, HappenedSignal, SaidSignal
 from torpor.runtime.ids import Ids
-from torpor.runtime.moving import Mover
+from torpor.runtime.moving import Mover, stay
 from torpor.runtime.moving_tree import MOVES, TRIES
+from torpor.runtime.posting import lineage_bytes
 
 
 async def scene_of_a_tree() -> Scene:
@@ -211,6 +213,52 @@ async def test_a_tree_comes_back() -> None:
     scene.servers.told.clear()
     await scene.move()
     assert (await scene.here.row("kid")).state == MOVED
+
+
+async def test_the_small_things_beside_threads_go_along() -> None:
+    scene = await scene_of_a_tree()
+    kept = {
+        "webhooks": {"root/c-3/w": b"1", "other/c-3/w": b"1"},
+        "authorizations": {"kid/c-1/authorization": b"https://id.test", "kid/old": b""},
+        "progress": {"kid": b"far", "kidney": b"near"},
+        "said": {"root/key": b"hash"},
+        "forwards": {"root/c-3": b"http://earlier"},
+        "definitions": {"d1": b"{}"},
+    }
+    for space, values in kept.items():
+        for key, value in values.items():
+            await scene.here.put(space, key, value)
+    await scene.here.put("views/root", "list", b"[]")
+    await scene.here.note(SliceRecord("kid", 1, definition="d1"))
+    await scene.move()
+    found = {space: await scene.there.entries(space) for space in kept}
+    assert found == {
+        "webhooks": {"root/c-3/w": b"1"},
+        "authorizations": {"kid/c-1/authorization": b"https://id.test"},
+        "progress": {"kid": b"far"},
+        "said": {"root/key": b"hash"},
+        "forwards": {},
+        "definitions": {"d1": b"{}"},
+    }
+
+
+async def test_the_history_that_a_fork_continues_goes_along() -> None:
+    scene = await scene_of_a_tree()
+    await begin(scene.here, "heir", root="heir", lineage=lineage_bytes((Link("root", 3),)))
+    here, there = scene.places(Fate())
+    mover = Mover(here, there, scene.servers, scene.clock, Ids())
+    assert await mover.move("heir", {OLD: NEW}) == ["heir"]
+    root = await scene.there.row("root")
+    assert (root.state, root.length) == (ARRIVING, 5)
+    assert await scene.there.read("root") == await scene.here.read("root")
+    assert await scene.there.get_blob("root", "keeps") == b"{}"
+    assert await scene.there.outbox("root") == []
+    with pytest.raises(Refused, match="is not moving"):
+        await stay(there, "root", scene.clock, Ids())
+    await begin(scene.here, "other", root="other", lineage=lineage_bytes((Link("root", 3),)))
+    await mover.move("other", {OLD: NEW})
+    assert await scene.move() == ["root", "kid", "sum"]
+    assert (await scene.there.row("root")).state == "open"
 
 
 @pytest.mark.parametrize(

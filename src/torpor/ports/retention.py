@@ -9,7 +9,7 @@ from typing import Protocol
 
 from torpor.ports.stores import Side, Store
 
-BY_THREAD = ("said", "webhooks", "authorizations", "progress", "mcp-calls", "mcp-flows")
+BY_THREAD = ("said", "webhooks", "authorizations", "progress", "mcp-calls", "mcp-flows", "forwards", "moves")
 """Spaces of small values whose keys are a thread's id, or begin with it and a slash."""
 
 NAMING = ("starts",)

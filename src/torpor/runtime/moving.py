@@ -19,7 +19,7 @@ from torpor.core.thread import Head, evolve
 from torpor.ports import Clock, Row
 from torpor.runtime.equip import keeper
 from torpor.runtime.ids import Ids
-from torpor.runtime.moving_copies import Copies
+from torpor.runtime.moving_copies import Copies, calls_back
 from torpor.runtime.moving_tree import MOVES, Change, Place, Tree, change, name_of, ring
 from torpor.runtime.receipts import Contradicts, UnknownThread
 
@@ -104,7 +104,7 @@ class Mover:
         used = await self._used(rows)
         for server in plan.servers.keys() - used.keys():
             raise Refused(f"No thread of this tree uses a tool server {server!r}.")
-        if any(kept or kept is None for kept in used.values()):
+        if any((kept or kept is None) and calls_back(server) for server, kept in used.items()):
             await self._there.callback_url(rows[0].thread, "move")
         needed = [url for url, kept in used.items() if await self._keeps_state(url, kept)]
         for server in needed:

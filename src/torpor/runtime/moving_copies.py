@@ -11,13 +11,11 @@ from torpor.core.codec import decode_head
 from torpor.core.errors import Refused
 from torpor.core.messages import Link
 from torpor.core.moves import ARRIVING, HUSKS, moved_effect, moved_signal
-from torpor.core.signals import AnySignal, RequestedSignal
+from torpor.core.signals import AnySignal
 from torpor.core.thread import Head
-from torpor.core.views import PROGRESS_SPACE
-from torpor.ports import AUTHORIZATIONS, FORWARDS, WEBHOOKS, Exported, Row
+from torpor.ports import BY_THREAD, FORWARDS, Exported, Row
 from torpor.runtime.definitions import SPACE as DEFINITIONS
-from torpor.runtime.moving_tree import Place, Tree, name_of
-from torpor.runtime.threads import SAID
+from torpor.runtime.moving_tree import MOVES, Place, Tree, name_of
 
 _links = msgspec.msgpack.Decoder(tuple[Link, ...])
 
@@ -44,10 +42,10 @@ class Copies:
             await self._copy(row, await tree.claimed(row.thread))
             await self._forward(row, signing)
         mine = {row.thread for row in rows}
-        for space in (WEBHOOKS, SAID):
+        for space in set(BY_THREAD) - {FORWARDS, MOVES}:
             for key, value in (await self._here.side.entries(space)).items():
-                if key.partition("/")[0] in mine:
-                    await self._there.side.put_new(space, key, value)
+                if key.partition("/")[0] in mine and value:
+                    await self._there.side.put(space, key, value)
         for link in {link.thread: link for row in rows for link in _lineage(row)}.values():
             if link.thread not in mine:
                 await self._keep_history(link)
@@ -56,15 +54,11 @@ class Copies:
         exported = await self._here.store.export(row.thread)
         if not await self._there.store.take_in(self._rewritten(exported, claimed)):
             raise Refused(f"There is a thread {row.thread!r} in {name_of(self._there)} already.")
-        head = decode_head(row.head, row.shape)
-        names = {wait.url for wait in head.waits.values() if wait.kind == "authorization"}
-        names |= {one.url for one, _ in exported.inbox if isinstance(one, RequestedSignal)}
-        for name in names:
-            await self._small(AUTHORIZATIONS, f"{row.thread}/{name}")
-        await self._small(PROGRESS_SPACE, row.thread)
         for hash in {record.definition for record in exported.records} - self._definitions:
-            await self._small(DEFINITIONS, hash)
             self._definitions.add(hash)
+            value = await self._here.side.get(DEFINITIONS, hash)
+            if value is not None:
+                await self._there.side.put_new(DEFINITIONS, hash, value)
 
     def _rewritten(self, exported: Exported, claimed: Collection[str]) -> Exported:
         """A thread as it arrives: a claim for the move is no try, and servers may have other URLs there."""
@@ -82,11 +76,6 @@ class Copies:
         )
         inbox = tuple((moved_signal(signal, self._servers), at) for signal, at in exported.inbox)
         return replace(exported, row=replace(exported.row, state=ARRIVING), inbox=inbox, outbox=outbox)
-
-    async def _small(self, space: str, key: str) -> None:
-        value = await self._here.side.get(space, key)
-        if value is not None:
-            await self._there.side.put(space, key, value)
 
     async def _forward(self, row: Row, signing: Collection[str]) -> None:
         """Where callbacks of what is open are taken from now on."""
@@ -129,4 +118,9 @@ def _open(head: Head) -> Iterable[tuple[str, str]]:
         return
     served = [(id, call.server) for id, call in {**head.pending, **head.detached}.items()]
     served += [(id, held.server) for id, held in head.subscriptions.items()]
-    yield from ((id, server) for id, server in served if server)
+    yield from ((id, server) for id, server in served if calls_back(server))
+
+
+def calls_back(server: str) -> bool:
+    """Whether a tool server sends what comes of calls; what is bridged is asked for it."""
+    return server.startswith(("http://", "https://"))
