@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-import sys
+import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -152,7 +152,7 @@ class Sessions:
             connection.retire()
         found = await self._known(server, user)
         if found is None:
-            raise Unavailable(f"The MCP server {server.name!r} is still starting.", retry_after=SOON)
+            raise self._starting(server)
         return found
 
     def has_changed(self, address: str, hash: str, user: str = "") -> bool:
@@ -195,7 +195,7 @@ class Sessions:
         server = self.server(address)
         connection = await self._connected(server, root, user, False, server.start_timeout)
         if connection is None:
-            raise Unavailable(f"The MCP server {server.name!r} is still starting.", retry_after=SOON)
+            raise self._starting(server)
         from torpor.tools.mcp.live import LiveSession
 
         return LiveSession(connection, lambda fault: self._sign_in_needed(server, fault))
@@ -293,6 +293,12 @@ class Sessions:
             place.plain = not place.plain
         place.not_before = _now() + place.backoff()
 
+    def _starting(self, server: McpServer) -> Unavailable:
+        begun = [place.connection for key, place in self._places.items() if key.address == server.address]
+        told = "; ".join(filter(None, (one.transport.account() for one in begun if one is not None)))
+        words = f"The MCP server {server.name!r} is still starting{f' ({told})' if told else ''}."
+        return Unavailable(words, retry_after=SOON)
+
     def _key(self, server: McpServer, root: str, user: str) -> _Key:
         return _Key(server.address, root if server.per_thread else "", self._user(server, user))
 
@@ -352,9 +358,12 @@ class Sessions:
         task.add_done_callback(self._work.discard)
 
 
+_loading, _loaded = threading.Lock(), threading.Event()
+
+
 async def _sdk() -> None:
     """Load the SDK, in a thread: it takes seconds. ``Refused`` if it is not installed."""
-    if "torpor.tools.mcp.live" in sys.modules:
+    if _loaded.is_set():
         return
     try:
         await asyncio.to_thread(_load)
@@ -365,7 +374,11 @@ async def _sdk() -> None:
 
 
 def _load() -> None:
-    import torpor.tools.mcp.live  # noqa: F401
+    """One after the other: a module that another thread is half through with cannot be used."""
+    with _loading:
+        import torpor.tools.mcp.live  # noqa: F401
+
+        _loaded.set()
 
 
 def _kept(body: bytes | None) -> _Kept | None:
