@@ -16,7 +16,7 @@ STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 UNKNOWN_PATHS = [
     ("GET", ""), ("GET", "/messages"), ("GET", "/events"), ("GET", "/explain"), ("GET", "/records"),
     ("GET", "/children"), ("GET", "/views"), ("GET", "/waits"),
-    ("POST", "/stop"), ("POST", "/nudge"), ("POST", "/close"),
+    ("POST", "/stop"), ("POST", "/nudge"), ("POST", "/compact"), ("POST", "/close"),
 ]  # fmt: skip
 
 
@@ -55,6 +55,27 @@ async def test_a_life(kind: str, tmp_path: Path) -> None:
         await until(closed)
         status, body = await client.ask("POST", f"/threads/{thread}/messages", json={"text": "three"})
         assert (status, body["error"]["type"]) == (409, "refused")
+
+
+async def test_a_summary_is_asked_for() -> None:
+    async with served("memory:") as (runtime, client):
+        thread = await client.start("one")
+        await client.settled(thread)
+        done = await client.ask("POST", f"/threads/{thread}/compact")
+        assert done == (202, {"thread": thread, "command": "compact"})
+
+        async def absorbed() -> bool:
+            records = await runtime.thread(thread).records()
+            return any(id.startswith("compact/") for record in records for id in record.woken_by)
+
+        await until(absorbed)
+        await client.ask("POST", f"/threads/{thread}/close")
+
+        async def closed() -> bool:
+            return (await runtime.thread(thread).row()).state == "closed"
+
+        await until(closed)
+        assert (await client.ask("POST", f"/threads/{thread}/compact"))[0] == 409
 
 
 @STORES

@@ -139,7 +139,7 @@ async def test_real_answers_are_as_described(agent: Agent) -> None:
         await ask("POST", "/threads/{thread}/messages", {"text": 5}, thread=thread)
         await ask("POST", "/threads/{thread}/fork", {"at": 1}, thread=thread)
         await ask("POST", "/threads/{thread}/fork", {"at": 0}, thread=thread)
-        for word in ("stop", "nudge", "close"):
+        for word in ("compact", "stop", "nudge", "close"):
             await ask("POST", "/threads/{thread}/" + word, thread=thread)
         await ask("POST", "/tickets", {"thread": thread})
         await ask("GET", "/healthz")

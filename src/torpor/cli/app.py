@@ -20,6 +20,7 @@ COMMANDS = (
     "stop",
     "nudge",
     "close",
+    "compact",
     "migrate",
     "doctor",
 )

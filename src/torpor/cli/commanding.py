@@ -1,4 +1,4 @@
-"""What ``stop``, ``nudge`` and ``close`` share."""
+"""What ``stop``, ``nudge``, ``compact`` and ``close`` share."""
 
 from typing import TYPE_CHECKING
 

@@ -52,7 +52,7 @@ class Desk(Protocol):
         """The records of its slices."""
 
     async def command(self, thread: str, word: str) -> None:
-        """``stop``, ``nudge`` or ``close`` it."""
+        """``stop``, ``nudge``, ``compact`` or ``close`` it."""
 
     def watch(self, thread: str, after: int) -> AsyncIterator[Entry | LiveEvent]:
         """Its messages after a position, then what comes, for ever."""

@@ -76,6 +76,8 @@ class Direct:
                 await self._threads.stop(thread, self._by)
             case "nudge":
                 await self._threads.nudge(thread, self._by)
+            case "compact":
+                await self._threads.compact(thread, self._by)
             case _:
                 await self._threads.close(thread, self._by)
 

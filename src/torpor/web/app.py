@@ -128,6 +128,7 @@ def _calls(
             "records",
             "stop",
             "nudge",
+            "compact",
             "close",
             "waits",
             "answer",

@@ -75,15 +75,20 @@ ROUTES = (
     ),
     Endpoint(
         "stop", "POST", "/threads/{thread}/stop", "Cut what runs; only words or a nudge let it go on.",
-        gives={202: Done}, problems=(404,),
+        gives={202: Done}, problems=(404, 409, 503),
     ),
     Endpoint(
         "nudge", "POST", "/threads/{thread}/nudge", "Let a parked or stopped thread go on.",
-        gives={202: Done}, problems=(404,),
+        gives={202: Done}, problems=(404, 409, 503),
+    ),
+    Endpoint(
+        "compact", "POST", "/threads/{thread}/compact",
+        "Have the history summed up now, however short it is.",
+        gives={202: Done}, problems=(404, 409, 503),
     ),
     Endpoint(
         "close", "POST", "/threads/{thread}/close", "End a thread for good.",
-        gives={202: Done}, problems=(404,),
+        gives={202: Done}, problems=(404, 409, 503),
     ),
     Endpoint(
         "fork", "POST", "/threads/{thread}/fork",

@@ -134,6 +134,10 @@ class ThreadWeb:
         await self._threads.stop(_id(request), _by(request))
         return answer(202, Done(_id(request), "stop"))
 
+    async def compact(self, request: Request) -> Response:
+        await self._threads.compact(_id(request), _by(request))
+        return answer(202, Done(_id(request), "compact"))
+
     async def nudge(self, request: Request) -> Response:
         await self._threads.nudge(_id(request), _by(request))
         return answer(202, Done(_id(request), "nudge"))
