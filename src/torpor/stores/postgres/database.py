@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool
@@ -59,7 +59,7 @@ class Database:
         self._closed = False
 
     @classmethod
-    def open(cls, url: str, *, clock: Clock | None = None) -> "Database":
+    def open(cls, url: str, *, clock: Clock | None = None) -> Self:
         """Look whether the database is there, and bring its tables up to date.
 
         ``url``: ``postgresql://user:password@host:port/database``, with libpq's parameters and ``pool``, the
