@@ -1,7 +1,5 @@
 """What MCP servers and authorization servers say of themselves, and clients registered with the latter."""
 
-import asyncio
-import importlib
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -72,17 +70,8 @@ class Protected(msgspec.Struct, frozen=True):
     issuer: Issuer
 
 
-async def load() -> None:
-    """Load what is used of the MCP SDK, beside the event loop. ``Refused`` if it is not installed."""
-    try:
-        await asyncio.to_thread(importlib.import_module, "mcp.client.auth.utils")
-    except ImportError as error:
-        raise Refused(f"The MCP SDK cannot be loaded ({error}): install torpor[mcp].") from None
-
-
 async def discover(server: McpServer, challenge: Challenge, bounds: Bounds) -> Protected:
     """Which authorization server, resource and scopes belong to an MCP server."""
-    await load()
     from mcp.client.auth.utils import get_client_metadata_scopes
     from mcp.shared.auth import DEFAULT_GRANT_TYPES
     from mcp.shared.auth_utils import resource_url_from_server_url
