@@ -38,6 +38,7 @@ from torpor.ports.rows import (
 from torpor.ports.stores import (
     AUTHORIZATIONS,
     FORWARDS,
+    MCP_CALLS,
     WEBHOOKS,
     Side,
     Store,
@@ -45,9 +46,10 @@ from torpor.ports.stores import (
 
 __all__ = [
     "AUTHORIZATIONS",
-    "FORWARDS",
     "BY_THREAD",
     "DELETED",
+    "FORWARDS",
+    "MCP_CALLS",
     "NAMING",
     "WEBHOOKS",
     "Asked",

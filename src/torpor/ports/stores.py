@@ -157,6 +157,10 @@ FORWARDS = "forwards"
 """Space of where callbacks of threads that have left are taken now, by thread and call."""
 
 
+MCP_CALLS = "mcp-calls"
+"""Space of what is kept of calls to MCP servers, by thread and call; touched daily while a call lasts."""
+
+
 class Side(Protocol):
     """Small things beside threads: blobs, keys, addresses, gates, definitions. SQL stores implement both."""
 

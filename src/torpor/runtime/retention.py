@@ -14,7 +14,7 @@ from torpor.core.errors import Conflict, Refused, TorporError
 from torpor.core.messages import Link
 from torpor.core.moves import ARRIVING, MOVING
 from torpor.core.tiers import start_by
-from torpor.ports import AUTHORIZATIONS, WEBHOOKS, Backend, Clock, Queue, Ring, Row
+from torpor.ports import AUTHORIZATIONS, MCP_CALLS, WEBHOOKS, Backend, Clock, Queue, Ring, Row
 from torpor.runtime.receipts import UnknownThread
 from torpor.runtime.threads import SAID, STARTS
 
@@ -23,6 +23,8 @@ log = logging.getLogger("torpor.retention")
 DAY = 86_400.0
 IDS_KEPT = 7 * DAY
 """Seconds for which the ids of absorbed signals are kept: longer than any tool server retries."""
+CALLS_KEPT = 60 * DAY
+"""Seconds after which a call that nobody has touched is none any more."""
 LONGEST_WAIT = 366 * DAY
 """Seconds after which nobody is expected any more to authorize what a tool asked for."""
 PRUNE_EVERY = 3_600.0
@@ -256,6 +258,7 @@ async def _forget(backend: Backend, now: float, keep: Keep, count: Counting) -> 
         for space in (SAID, STARTS, WEBHOOKS):
             count.add("keys", await backend.forget(space, now - keep.ids))
     count.add("keys", await backend.forget(AUTHORIZATIONS, now - LONGEST_WAIT))
+    count.add("keys", await backend.forget(MCP_CALLS, now - CALLS_KEPT))
     if keep.records:
         count.add("records", await backend.forget_records(now - keep.records))
 

@@ -134,6 +134,7 @@ class Asking:
                 except TimeoutError:
                     pause = min(pause * 2, longest)
                 told.clear()
+                await run.touch()
         finally:
             self._answered.pop(key, None)
         return value

@@ -21,7 +21,7 @@ from torpor.tools.mcp.answering import Answering
 from torpor.tools.mcp.asking import Asking
 from torpor.tools.mcp.challenges import AuthorizationNeeded
 from torpor.tools.mcp.faults import Declined, Lost, TimedOut, TooLarge
-from torpor.tools.mcp.records import Run
+from torpor.tools.mcp.records import DAY, Run
 from torpor.tools.mcp.signing import Signing
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ SENDINGS = 2
 """How often a request goes out at most, where nobody knows what became of it."""
 ROUNDS = 20
 """How often a server may ask before it gives a result."""
-DAY = 86_400.0
 URL_NEEDED = -32042
 """Code of an error that names URLs a person has to visit first."""
 STORE_TRIES = 8
@@ -92,6 +91,7 @@ class Calls:
             return self._unknown(run, "the bridge to it failed")
 
     async def _next(self, run: Run, arguments: Mapping[str, Any]) -> ResultParts | Later:
+        await run.touch()
         await self._signing.look(run)
         match run.record.phase:
             case "task":

@@ -1,7 +1,8 @@
 """What is kept of each call to an MCP server, so that it finds its way on after its process has died.
 
 A record is written before what it says may matter: that the request goes out, that a task runs there, that a
-person is asked. Answers of people stand beside it, each under a key of its own: they may come meanwhile.
+person is asked. Answers of people stand beside it, each under the number of its question: they may come
+meanwhile.
 """
 
 from collections.abc import Mapping
@@ -9,10 +10,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from torpor.ports import Clock, Side
+from torpor.ports import MCP_CALLS, Clock, Side
 
-CALLS = "mcp-calls"
-"""Space of the records, by thread and call; of answers, by thread, call and number of the question."""
+DAY = 86_400.0
+"""Seconds after which a record is written again, that it is not taken for one that was left behind."""
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,6 +70,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """How often in a row the server could not be reached."""
     sampled: int = 0
     """Tokens that the server spent of the agent's model."""
+    kept: float = 0.0
+    """When this was written."""
 
 
 def key_of(thread: str, call: str) -> str:
@@ -84,28 +87,28 @@ class Records:
 
     async def get(self, thread: str, call: str) -> Record | None:
         """What is kept of a call."""
-        kept = await self._side.get(CALLS, key_of(thread, call))
+        kept = await self._side.get(MCP_CALLS, key_of(thread, call))
         return msgspec.json.decode(kept, type=Record) if kept else None
 
     async def put(self, thread: str, call: str, record: Record) -> None:
         """Keep this of a call from now on; durable when this returns."""
-        await self._side.put(CALLS, key_of(thread, call), msgspec.json.encode(record))
+        await self._side.put(MCP_CALLS, key_of(thread, call), msgspec.json.encode(record))
 
     async def forget(self, thread: str, call: str) -> None:
         """Keep nothing more of a call and its questions."""
         record = await self.get(thread, call)
         for number in range(1, record.asked + 1 if record else 1):
-            await self._side.put(CALLS, f"{key_of(thread, call)}/{number}", b"")
+            await self._side.put(MCP_CALLS, f"{key_of(thread, call)}/{number}", b"")
         if record is not None:
-            await self._side.put(CALLS, key_of(thread, call), b"")
+            await self._side.put(MCP_CALLS, key_of(thread, call), b"")
 
     async def answer(self, thread: str, call: str, number: int, value: str) -> None:
         """Keep what a person said to a question."""
-        await self._side.put(CALLS, f"{key_of(thread, call)}/{number}", value.encode())
+        await self._side.put(MCP_CALLS, f"{key_of(thread, call)}/{number}", value.encode())
 
     async def answered(self, thread: str, call: str, number: int) -> str | None:
         """What a person said to a question; None while nobody did."""
-        kept = await self._side.get(CALLS, f"{key_of(thread, call)}/{number}")
+        kept = await self._side.get(MCP_CALLS, f"{key_of(thread, call)}/{number}")
         return kept.decode() if kept else None
 
 
@@ -151,8 +154,13 @@ class Run:
 
     async def save(self, **fields: Any) -> None:
         """Keep the record with other values; durable when this returns."""
-        self.record = msgspec.structs.replace(self.record, **fields)
+        self.record = msgspec.structs.replace(self.record, **fields, kept=self.clock.now())
         await self.records.put(self.facts.thread, self.facts.call, self.record)
+
+    async def touch(self) -> None:
+        """Write the record again if it is old: what nobody touches for long is forgotten one day."""
+        if self.record.kept and self.clock.now() - self.record.kept > DAY:
+            await self.save()
 
     async def answered(self, number: int) -> str | None:
         """What a person said to a question."""
