@@ -79,6 +79,7 @@ class Connection:
             self.transport = StdioTransport(server, self._wake.set)
         else:
             self.transport = HttpTransport(server, self._wake.set, auth)
+        self.is_signed = auth is not None
         self.questions = Questions(server, self.flights, self.transport)
         self.client: ClientSession | None = None
         self._task: asyncio.Task[None] | None = None

@@ -198,7 +198,8 @@ class Sessions:
             raise self._starting(server)
         from torpor.tools.mcp.live import LiveSession
 
-        return LiveSession(connection, lambda fault: self._sign_in_needed(server, fault))
+        signed = connection.is_signed
+        return LiveSession(connection, lambda fault: self._sign_in_needed(server, fault, signed=signed))
 
     async def close_thread(self, root: str) -> None:
         """End the connections that only this root thread uses."""
@@ -245,7 +246,7 @@ class Sessions:
             try:
                 return connection if await connection.ready(max(until - _now(), 0.0)) else None
             except SignInNeeded as fault:
-                needed = self._sign_in_needed(server, fault)
+                needed = self._sign_in_needed(server, fault, signed=connection.is_signed)
                 if not isinstance(needed, Lost):
                     raise needed from None
             except Refused:
@@ -317,10 +318,10 @@ class Sessions:
         place = self._places.get(key)
         return place is not None and place.connection is not None and place.connection.is_usable
 
-    def _sign_in_needed(self, server: McpServer, fault: SignInNeeded) -> TorporError:
+    def _sign_in_needed(self, server: McpServer, fault: SignInNeeded, *, signed: bool) -> TorporError:
         """What a 401 means: from now on requests to the server are signed, each user's for itself."""
         has_header = any(name.lower() == "authorization" for name in server.headers)
-        if self._auth is None or has_header or self._is_signed(server):
+        if self._auth is None or has_header or signed:
             hint = (
                 "check the header Authorization" if has_header else "give it a header Authorization, or oauth"
             )
