@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import json
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -194,6 +195,8 @@ class Granting:
             return self.refusal(401)
         if not set(self.scopes.split()) <= set(self.tokens[token].split()):
             return self.refusal(403, error="insufficient_scope")
+        if request.method == "POST" and (body := await request.body()) != b"{}":
+            return _spoken(json.loads(body), self.tokens[token])
         return {"scope": self.tokens[token]}
 
     def refusal(self, status: int, **more: str) -> Response:
@@ -205,6 +208,26 @@ class Granting:
         }
         header = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in told.items())
         return Response("no", status, headers={"WWW-Authenticate": header})
+
+
+def _spoken(message: dict[str, Any], scope: str) -> Answer:
+    """The resource as an MCP server of 2025 with one tool, which says whose token it was called with."""
+    schema = {"type": "object", "properties": {}}
+    match message["method"]:
+        case "initialize":
+            version = message["params"]["protocolVersion"]
+            about = {"name": "files", "version": "1"}
+            result: Any = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
+        case "tools/list":
+            result = {"tools": [{"name": "read_file", "inputSchema": schema}]}
+        case "tools/call":
+            result = {"content": [{"type": "text", "text": f"read, with {scope}"}]}
+        case _ if "id" not in message:
+            return Response(status_code=202)
+        case _:
+            error = {"code": -32601, "message": "no such method"}
+            return {"jsonrpc": "2.0", "id": message["id"], "error": error}
+    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
 
 def _over(told: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
