@@ -58,7 +58,8 @@ def text(words: str) -> dict[str, Any]:
 def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Ask the client something, and wait for what it answers."""
     id = uuid.uuid4().hex
-    event, answer = threading.Event(), []
+    event = threading.Event()
+    answer: list[dict[str, Any]] = []
     WAITING[id] = (event, answer)
     write({"id": id, "method": method, "params": params})
     event.wait()
@@ -150,7 +151,10 @@ def answer(message: dict[str, Any]) -> dict[str, Any]:
             with (FOLDER / "starts").open("a") as file:
                 file.write(f"{os.getpid()}\n")
             version = params["protocolVersion"]
-            capabilities = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
+            capabilities: dict[str, Any] = {
+                "tools": {},
+                "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}},
+            }
             info = {"name": "depot", "version": "1"}
             return {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
         case "ping":

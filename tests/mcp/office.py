@@ -121,7 +121,7 @@ def answer(message: dict[str, Any]) -> dict[str, Any]:
     params = message.get("params", {})
     match message["method"]:
         case "server/discover":
-            capabilities = {"tools": {}, "extensions": {TASKS: {}}}
+            capabilities: dict[str, Any] = {"tools": {}, "extensions": {TASKS: {}}}
             info = {"name": "office", "version": "1"}
             return {
                 "resultType": "complete", "supportedVersions": [VERSION], "capabilities": capabilities,

@@ -75,7 +75,7 @@ async def test_a_task_is_submitted_once_and_looked_at_until_it_is_done(tmp_path:
 
 async def test_a_server_that_dies_mid_call_is_asked_again_for_what_is_safe_only(tmp_path: Path) -> None:
     """Its process takes all that it worked on with it: what is not safe is unknown."""
-    script = [[call("send", tag="a", seconds=2), call("crash", tag="b")], told]
+    script: Script = [[call("send", tag="a", seconds=2), call("crash", tag="b")], told]
     async with calling(depot(tmp_path), script) as (_, thread):
         reply = await text(thread)
         [unknown, _] = await causes(thread)
@@ -131,7 +131,10 @@ async def test_a_task_that_takes_too_long_is_cancelled(tmp_path: Path) -> None:
 
 
 async def test_what_is_interrupted_is_cancelled_at_its_server(tmp_path: Path) -> None:
-    script = [[call("send", tag="x", seconds=30), call("build", tag="y", seconds=30)], say("Stopped.")]
+    script: Script = [
+        [call("send", tag="x", seconds=30), call("build", tag="y", seconds=30)],
+        say("Stopped."),
+    ]
     async with calling(depot(tmp_path), script) as (_, thread):
         await _until(lambda: len(effects(tmp_path)) == 2)
         await _until(lambda: task_of(tmp_path))

@@ -12,7 +12,7 @@ from tests.mcp.test_calls import effects
 from torpor import Agent, McpServer, Runtime
 from torpor.core.request import Request
 from torpor.models import ScriptedModel, call, say
-from torpor.models.scripted import Reply
+from torpor.models.scripted import Words
 
 THREADS = 200
 SERVERS = ("north", "south", "west")
@@ -20,12 +20,12 @@ LONG = 90.0
 QUIET = 5.0
 
 
-def calls(request: Request) -> "Reply":
+def calls(request: Request) -> list[Words]:
     tag = request.text.split()[-1]
     return [call(f"{name}_send", tag=f"{name}-{tag}", seconds=0.2) for name in SERVERS]
 
 
-def answers(request: Request) -> "Reply":
+def answers(request: Request) -> Words:
     return say(" ".join(sorted(result.text.split(": ")[1] for result in request.results)))
 
 

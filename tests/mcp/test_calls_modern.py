@@ -14,8 +14,10 @@ from torpor.core.chunks import AnyChunk, Stop, TextDelta
 from torpor.core.messages import Usage
 from torpor.core.request import Attempt, Request
 from torpor.models import ScriptedModel, call
+from torpor.models.scripted import Script
 
 OFFICE = Path(__file__).with_name("office.py")
+ASK: Script = [call("ask", tag="x"), told]
 FORM = {"action": "accept", "content": {"city": "Riga"}}
 
 
@@ -25,7 +27,7 @@ def office(folder: Path, **options: Any) -> McpServer:
 
 async def test_what_a_server_asks_is_answered_from_another_process(tmp_path: Path) -> None:
     """A form and a choice, in any order, while no process of ours or the server's is there."""
-    store, script = f"sqlite:///{tmp_path / 't.db'}", [call("ask", tag="x"), told]
+    store, script = f"sqlite:///{tmp_path / 't.db'}", ASK
     async with calling(office(tmp_path), script, store) as (_, thread):
         await question(thread)
         choice, form = sorted(await thread.waits(), key=lambda one: one.kind)
@@ -87,7 +89,7 @@ async def test_a_server_that_asks_for_ever_is_given_up(
 
 
 async def test_a_task_gives_its_result(tmp_path: Path) -> None:
-    script = [[call("build", tag="x", seconds=0.5), call("build", tag="bad")], told]
+    script: Script = [[call("build", tag="x", seconds=0.5), call("build", tag="bad")], told]
     async with calling(office(tmp_path), script) as (_, thread):
         reply = await text(thread)
         assert [cause for cause, _ in await causes(thread)] == ["", ""]

@@ -61,7 +61,8 @@ class Asking:
         ``fields``: what else changes in the call's record with that.
         """
         questions, asked = list(fields.pop("questions", run.record.questions)), run.record.asked
-        put: list[Asked] = []
+        open_ = {question.number for question in questions}
+        put = [signal for signal in run.record.put if number_of(signal.url) in open_]
         for key, request in requests.items():
             one = asked_of(run, asked + 1, key, request)
             if one is None or len(questions) >= AT_ONCE or asked >= ALL:
@@ -69,16 +70,19 @@ class Asking:
             else:
                 asked += 1
                 questions.append(one.question)
-                put.append(one)
-        await run.save(questions=tuple(questions), asked=asked, answers=answers, **fields)
-        for one in put:
-            await self._put(run, one)
+                put.append(one.signal)
+                await self._keep_url(run, one)
+        await run.save(questions=tuple(questions), asked=asked, answers=answers, put=tuple(put), **fields)
+        await self._put(run)
 
-    async def _put(self, run: Run, asked: Asked) -> bool:
+    async def _put(self, run: Run) -> None:
+        for signal in run.record.put:
+            await self._post(signal)
+
+    async def _keep_url(self, run: Run, asked: Asked) -> None:
+        """A URL is good for one person and for a while: it stays out of history, which lasts."""
         if asked.url:
-            # Its URL is good for one person and for a while: it stays out of history, which lasts.
             await self._side.put(AUTHORIZATIONS, f"{run.facts.thread}/{asked.signal.url}", asked.url.encode())
-        return await self._post(asked.signal)
 
     async def collect(self, run: Run) -> bool:
         """Take the answers that are there; False: some are still awaited."""
@@ -90,6 +94,8 @@ class Asking:
                 left.append(question)
             else:
                 answers[question.key] = said(question, value)
+        if left:
+            await self._put(run)  # who had asked may have died before
         if len(left) == len(run.record.questions):
             return not left
         paused = run.record.paused
@@ -113,7 +119,8 @@ class Asking:
         if asked is None or len(run.record.questions) >= AT_ONCE or number > ALL:
             return DECLINED
         await run.save(questions=(*run.record.questions, asked.question), asked=number)
-        if not await self._put(run, asked):
+        await self._keep_url(run, asked)
+        if not await self._post(asked.signal):
             return DECLINED
         value = await self._wait(run, number)
         left = tuple(one for one in run.record.questions if one.number != number)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from torpor.core.signals import RequestedSignal
 from torpor.ports import MCP_CALLS, Clock, Side
 
 DAY = 86_400.0
@@ -54,6 +55,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """Those that are open."""
     asked: int = 0
     """How many questions there were."""
+    put: tuple[RequestedSignal, ...] = ()
+    """By which the open questions are asked; perhaps not posted yet."""
     rounds: int = 0
     """How often it was sent on with answers."""
     answers: dict[str, Any] = {}
