@@ -157,6 +157,7 @@ class _Walk:
         self._ahead = 0.0
         self._due: dict[str, None] = {}
         self._running: dict[str, tuple[Running, asyncio.Task[None]]] = {}
+        self._held: set[str] = set()
         self._releases: set[asyncio.Task[None]] = set()
         self._rung = asyncio.Event()
         self.known: dict[str, _Known] = {}
@@ -193,11 +194,8 @@ class _Walk:
         """Work until nothing is left to be done now, or time is up; then nothing runs any more."""
         watching = asyncio.create_task(self._watch(), name="torpor-step-watch")
         try:
-            while self._start() or self._tasks():
-                left = self._works_until - self._kit.clock.now()
-                if left <= 0:
-                    break
-                await self._wait(left)
+            while (self._start() or self._tasks()) and self._kit.clock.now() < self._works_until:
+                await self._wait()
         finally:
             watching.cancel()
             await self._wind_up()
@@ -221,18 +219,18 @@ class _Walk:
         self._running.pop(thread, None)
         self._rung.set()
 
-    async def _wait(self, left: float) -> None:
-        """Until something ends or rings, for so long at most."""
+    async def _wait(self) -> None:
+        """Until something ends or rings, or time is up."""
         self._rung.clear()
-        beside = [
-            asyncio.ensure_future(self._rung.wait()),
-            asyncio.ensure_future(self._kit.clock.sleep(left)),
-        ]
+        beside = [asyncio.create_task(self._rung.wait()), asyncio.create_task(self._time_is_up())]
         try:
             await asyncio.wait([*self._tasks(), *beside], return_when=asyncio.FIRST_COMPLETED)
         finally:
             for one in beside:
                 one.cancel()
+
+    async def _time_is_up(self) -> None:
+        await self._kit.clock.sleep(self._works_until - self._kit.clock.now())
 
     async def ring(self, rings: Iterable[Ring]) -> None:
         """Hear of threads that have work: of those given now, of others when their tier wants it."""
@@ -269,10 +267,12 @@ class _Walk:
             known.until = await store.hold(thread, self._me, self._now() + HOLD)
             if known.until:
                 return
+            self._held.add(thread)
             try:
                 while self._may_begin and await self._goes_on(running, known):
                     pass
             finally:
+                self._held.discard(thread)
                 await store.hold(thread, self._me, 0.0)
         except TorporError as error:
             known.error, known.failed = str(error), True
@@ -288,15 +288,23 @@ class _Walk:
         known.slices += 1
         known.error = known.error or outcome.error
         known.failed = known.failed or outcome.yielded == "unknown agent"
-        known.conflicts += outcome.yielded == "conflict"
+        if outcome.yielded == "conflict":
+            known.conflicts += 1
+            if known.conflicts >= MOST_CONFLICTS:  # who is so busy with it may do all of it
+                known.not_before = self._now() + 1.0
+                return False
+        if known.failed or running.lost or known.slices >= MOST_SLICES or outcome.yielded == "gone":
+            return False
+        return outcome.yielded == "owed" or await self._has_more(running, known, outcome.again_at)
+
+    async def _has_more(self, running: Running, known: _Known, again_at: float) -> bool:
+        """Whether something is due: what the slice left, or what came while it ran."""
         now = self._now()
-        if outcome.again_at > now:
-            known.not_before = outcome.again_at
-        at_once = outcome.yielded == "owed" or 0 < outcome.again_at <= now
-        if known.conflicts == MOST_CONFLICTS:
-            known.not_before = now + 1.0  # whoever is so busy with it may also have done it
-        most = known.slices < MOST_SLICES and known.conflicts < MOST_CONFLICTS
-        return at_once and most and not (known.failed or running.lost)
+        if again_at > now:
+            known.not_before = again_at
+            return False
+        inbox = await self._kit.store.inbox(running.lease.thread) if not again_at else ()
+        return again_at > 0 or any(signal.due <= now for signal in inbox)
 
     async def _slice(self, running: Running, known: _Known) -> Outcome:
         thread = running.lease.thread
@@ -324,7 +332,7 @@ class _Walk:
 
     async def _look(self, running: Running, task: "asyncio.Task[None]") -> None:
         thread, now = running.lease.thread, self._now()
-        if running.lease.until - now < HOLD / 2:
+        if thread in self._held and running.lease.until - now < HOLD / 2:
             running.lost = await self._kit.store.hold(thread, self._me, now + HOLD) > 0
             running.lease = msgspec.structs.replace(running.lease, until=now + HOLD)
         if running.asking:

@@ -1,0 +1,418 @@
+"""Step mode: what is done within a step's deadline, what is left, and that nothing is lost or kept."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.runtime.cast import Cast, spawns
+from tests.web.places import store_of, until
+from torpor import Agent, Refused, Runtime, ToolContext, said, tool
+from torpor.core.errors import ModelRefused, Unavailable
+from torpor.core.messages import Result, Said, Turn, text_of
+from torpor.core.request import Request
+from torpor.core.signals import Due, StoppedSignal
+from torpor.models import ScriptedModel, call, say
+from torpor.models.scripted import Script, fail, stall, tries
+from torpor.runtime.stepping import StepResult
+from torpor.testing.clock import FakeClock
+
+STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
+
+
+@asynccontextmanager
+async def stepping(
+    store: str = "memory:", *, script: Script = (), tools: Any = (), model: Any = None, **options: Any
+) -> AsyncIterator[Runtime]:
+    """A runtime without workers."""
+    agent = Agent("stepper", model=model or ScriptedModel(script), tools=tools)
+    async with Runtime(store, agents=[agent], listen=None, workers=0, **options) as runtime:
+        yield runtime
+
+
+async def started(runtime: Runtime, text: str = "Go.") -> str:
+    return (await runtime.start("stepper", text)).id
+
+
+async def turns(runtime: Runtime, thread: str) -> list[str]:
+    history = await runtime.thread(thread).history()
+    return [text_of(one.parts) for one in history if isinstance(one, Turn) and text_of(one.parts)]
+
+
+async def results(runtime: Runtime, thread: str) -> list[tuple[str, str]]:
+    history = await runtime.thread(thread).history()
+    return [(text_of(one.parts), one.cause) for one in history if isinstance(one, Result)]
+
+
+def outcomes(result: StepResult) -> list[str]:
+    return [one.outcome for one in result.items]
+
+
+@tool
+def double(number: int) -> int:
+    """Twice a number."""
+    return 2 * number
+
+
+@STORES
+async def test_a_step_goes_on_until_nothing_is_left_to_do(kind: str, tmp_path: Path) -> None:
+    script: Script = [
+        call("double", number=2),
+        [call("double", number=3), call("double", number=4)],
+        say("Done."),
+    ]
+    async with stepping(store_of(kind, tmp_path), script=script, tools=[double]) as runtime:
+        thread = await started(runtime)
+        (item,) = (await runtime.step(thread)).items
+        assert (item.thread, item.outcome, item.again_at, item.error) == (thread, "done", 0.0, "")
+        assert (item.state, item.slices) == ("open", 3)
+        assert await turns(runtime, thread) == ["Done."]
+        assert [text for text, _ in await results(runtime, thread)] == ["4", "6", "8"]
+        assert outcomes(await runtime.step(thread)) == ["done"]
+        assert await runtime.step() == StepResult(())
+
+
+@STORES
+async def test_signals_are_taken_once_and_in_order(kind: str, tmp_path: Path) -> None:
+    async with stepping(store_of(kind, tmp_path), model=ScriptedModel(lambda one: one.text)) as runtime:
+        thread = await started(runtime)
+        await runtime.step(thread)
+        news = [said(thread, f"word {number}", id=f"m{number}") for number in (1, 2, 3)]
+        assert outcomes(await runtime.step(*news)) == ["done"] * 3
+        again = await runtime.step(*news[1:], said(thread, "word 4", id="m4"))
+        assert outcomes(again) == ["done"] * 3
+        history = await runtime.thread(thread).history()
+        words = [text_of(one.parts) for one in history if isinstance(one, Said)]
+        assert words == ["Go.", "word 1", "word 2", "word 3", "word 4"]
+        assert all(one.sent_at > 0 or one.at > 0 for one in history if isinstance(one, Said))
+        assert len(await turns(runtime, thread)) == 3
+
+
+@STORES
+async def test_what_fails_fails_alone(kind: str, tmp_path: Path) -> None:
+    def reply(request: Request) -> Any:
+        if request.text == "break":
+            raise RuntimeError("no such luck")
+        return {"refuse": fail(ModelRefused("never", kind="request")), "busy": fail()}.get(
+            request.text, say("fine")
+        )
+
+    async with stepping(store_of(kind, tmp_path), script=reply) as runtime:
+        ids = [await started(runtime, text) for text in ("hello", "break", "refuse", "busy", "hello")]
+        foreign = Due("", "x", 1.0)
+        news: list[Any] = [*ids, "nobody", said(ids[0], "more", id=""), 5, foreign, said("gone", "x", id="1")]
+        result = await runtime.step(*news)
+        names = ["done", "done", "done", "again", "done"]
+        assert outcomes(result) == [*names, "failed", "failed", "failed", "failed", "failed"]
+        assert [one.state for one in result.items[:5]] == ["open", "parked", "parked", "open", "open"]
+        errors = [one.error for one in result.items]
+        assert (errors[0], errors[4]) == ("", "")
+        for error, words in zip(
+            [*errors[1:4], *errors[5:]],
+            ("no such luck", "never", "busy", "no thread 'nobody'", "without an id", "not int", "thread id",
+             "no thread 'gone'"),
+            strict=True,
+        ):  # fmt: skip
+            assert words in error
+        assert result.items[3].again_at > 0
+        assert result.again_at == result.items[3].again_at
+        assert [thread for thread in ids if await turns(runtime, thread) == ["fine"]] == [ids[0], ids[4]]
+
+
+async def test_a_signal_that_cannot_be_stored_is_refused_alone() -> None:
+    async with stepping(model=ScriptedModel(lambda one: one.text)) as runtime:
+        thread = await started(runtime)
+        broken = Due(thread, "a\udc00", 1.0)
+        result = await runtime.step(broken, said(thread, "fine \udc00", id="m"))
+        assert outcomes(result) == ["failed", "done"]
+        assert "cannot be stored" in result.items[0].error
+        assert await turns(runtime, thread) == ["fine \ufffd"]
+
+
+async def test_an_agent_that_is_not_known_here_is_said_to_be(tmp_path: Path) -> None:
+    store = store_of("sqlite", tmp_path)
+    async with stepping(store, script=[say("hi")]) as runtime:
+        thread = await started(runtime)
+    async with Runtime(store, agents=[], listen=None, workers=0) as other:
+        (item,) = (await other.step(thread)).items
+        assert (item.outcome, item.again_at > 0) == ("failed", True)
+        assert "agent 'stepper'" in item.error
+
+
+@pytest.mark.parametrize(("deadline", "threads"), [(0.0, 1), (float("nan"), 1), (-1.0, 1), (5.0, 0)])
+async def test_a_step_needs_time_and_room(deadline: float, threads: int) -> None:
+    async with stepping() as runtime:
+        with pytest.raises(Refused, match="deadline"):
+            await runtime.step(deadline=deadline, side_by_side=threads)
+
+
+async def test_no_more_slices_run_at_once_than_asked_for() -> None:
+    asked = most = 0
+    go = asyncio.Event()
+
+    class Slow(ScriptedModel):
+        async def stream(self, request: Any, attempt: Any) -> Any:
+            nonlocal asked, most
+            asked += 1
+            most = max(most, asked)
+            await go.wait()
+            async for chunk in super().stream(request, attempt):
+                yield chunk
+            asked -= 1
+
+    async with stepping(model=Slow(lambda _: say("hi"))) as runtime:
+        ids = [await started(runtime) for _ in range(8)]
+        step = asyncio.create_task(runtime.step(*ids, side_by_side=3))
+        await until(_is(lambda: asked == 3))
+        go.set()
+        assert outcomes(await step) == ["done"] * 8
+        assert most == 3
+
+
+@STORES
+async def test_a_completion_that_takes_too_long_is_cut_and_tried_again(kind: str, tmp_path: Path) -> None:
+    clock = FakeClock()
+    script: Script = [tries(stall("I thi"), say("I think."))]
+    async with stepping(store_of(kind, tmp_path), script=script, clock=clock) as runtime:
+        thread = await started(runtime)
+        step = asyncio.create_task(runtime.step(thread, deadline=20.0))
+        await until(_is(lambda: runtime.parts.live._running))
+        clock.advance(18.1)
+        (item,) = (await step).items
+        assert (item.outcome, item.slices) == ("again", 1)
+        assert "longer than a slice may last" in item.error
+        assert item.again_at > clock.now()
+        assert await turns(runtime, thread) == []
+        clock.advance(item.again_at - clock.now())
+        assert outcomes(await runtime.step(thread)) == ["done"]
+        assert await turns(runtime, thread) == ["I think."]
+
+
+@STORES
+async def test_what_the_deadline_leaves_is_begun_by_another_step(kind: str, tmp_path: Path) -> None:
+    clock = FakeClock()
+    runs: list[int] = []
+
+    @tool(repeat="unsafe")
+    async def pay() -> str:
+        """Pay."""
+        runs.append(1)
+        clock.advance(15.0)
+        return "paid"
+
+    def thinks_long(_: Request) -> Any:
+        clock.advance(15.0)
+        return call("pay")
+
+    async with stepping(
+        store_of(kind, tmp_path), script=[thinks_long, say("It is paid.")], tools=[pay], clock=clock
+    ) as runtime:
+        thread = await started(runtime)
+        first = await runtime.step(thread)
+        assert (outcomes(first), first.again_at) == (["again"], clock.now())
+        assert not runs
+        second = await runtime.step(thread)
+        assert (outcomes(second), second.again_at, runs) == (["again"], clock.now(), [1])
+        assert await turns(runtime, thread) == []
+        assert outcomes(await runtime.step(thread)) == ["done"]
+        assert (await turns(runtime, thread), runs) == (["It is paid."], [1])
+        assert await results(runtime, thread) == [("paid", "")]
+
+
+@STORES
+@pytest.mark.parametrize(("repeat", "cause", "started_"), [("safe", "", 2), ("unsafe", "unknown", 1)])
+async def test_a_function_that_takes_too_long_is_given_back_as_it_may_be(
+    kind: str, repeat: str, cause: str, started_: int, tmp_path: Path
+) -> None:
+    clock = FakeClock()
+    attempts: list[int] = []
+
+    @tool(repeat=repeat)
+    async def work(context: ToolContext) -> str:
+        """Work."""
+        attempts.append(context.attempt)
+        if len(attempts) == 1:
+            await asyncio.Event().wait()
+        return "worked"
+
+    async with stepping(
+        store_of(kind, tmp_path), script=[call("work"), say("Well.")], tools=[work], clock=clock
+    ) as runtime:
+        thread = await started(runtime)
+        step = asyncio.create_task(runtime.step(thread, deadline=10.0))
+        await until(_is(lambda: attempts))
+        clock.advance(9.0)
+        first = await step
+        assert (outcomes(first), first.again_at) == (["again"], clock.now())
+        assert outcomes(await runtime.step(thread)) == ["done"]
+        assert (await turns(runtime, thread), len(attempts)) == (["Well."], started_)
+        assert [why for _, why in await results(runtime, thread)] == [cause]
+
+
+@STORES
+async def test_of_two_steps_of_a_thread_one_works(kind: str, tmp_path: Path) -> None:
+    go = asyncio.Event()
+    asked: list[str] = []
+
+    def reply(request: Request) -> Any:
+        asked.append(request.text)
+        return stall("Well", until=go) if len(asked) == 1 else say("And?")
+
+    store = store_of(kind, tmp_path)
+    async with stepping(store, script=reply) as runtime:
+        thread = await started(runtime)
+        first = asyncio.create_task(runtime.step(thread))
+        await until(_is(lambda: asked))
+        (item,) = (await runtime.step(said(thread, "And you?", id="m"))).items
+        assert (item.outcome, item.slices) == ("again", 0)
+        assert item.again_at > 0
+        assert len(asked) == 1
+        go.set()
+        assert outcomes(await first) == ["done"]
+        assert await turns(runtime, thread) == ["Well", "And?"]
+        assert outcomes(await runtime.step(thread)) == ["done"]
+
+
+@STORES
+async def test_a_timer_is_named_and_kept(kind: str, tmp_path: Path) -> None:
+    clock = FakeClock()
+    script: Script = [call("sleep", seconds=100), say("Awake.")]
+    async with stepping(store_of(kind, tmp_path), script=script, clock=clock) as runtime:
+        thread = await started(runtime)
+        (item,) = (await runtime.step(thread)).items
+        assert (item.outcome, round(item.again_at - clock.now())) == ("done", 100)
+        clock.advance(50)
+        assert (await runtime.step(thread)).items == (_with(item, slices=1),)
+        clock.advance(50)
+        (item,) = (await runtime.step(thread)).items
+        assert (item.outcome, item.again_at) == ("done", 0.0)
+        assert await turns(runtime, thread) == ["Awake."]
+
+
+@STORES
+async def test_children_are_worked_on_in_the_same_step(kind: str, tmp_path: Path) -> None:
+    cast = Cast(root=[spawns("as helper: help"), say("Waiting."), say("I heard.")], helper=[say("Help!")])
+    async with stepping(store_of(kind, tmp_path), model=cast) as runtime:
+        thread = await started(runtime)
+        result = await runtime.step(thread)
+        (child,) = await runtime.thread(thread).children()
+        assert outcomes(result) == ["done"]
+        assert [(one.thread, one.outcome) for one in result.others] == [(child.id, "done")]
+        assert await turns(runtime, child.id) == ["Help!"]
+        assert "I heard." in await turns(runtime, thread)
+
+
+@STORES
+async def test_what_others_got_is_named_where_time_is_up(kind: str, tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    def late(_: Request) -> Any:
+        clock.advance(15.0)
+        return spawns("as helper: help")
+
+    cast = Cast(root=[late, say("Waiting."), say("I heard.")], helper=[say("Help!")])
+    async with stepping(store_of(kind, tmp_path), model=cast, clock=clock) as runtime:
+        thread = await started(runtime)
+        result = await runtime.step(thread)
+        (child,) = await runtime.thread(thread).children()
+        (other,) = result.others
+        assert (other.thread, other.outcome, other.again_at) == (child.id, "again", clock.now())
+        while left := [one.thread for one in (*result.items, *result.others) if one.outcome == "again"]:
+            result = await runtime.step(*left)
+        assert "I heard." in await turns(runtime, thread)
+
+
+@STORES
+async def test_an_abandoned_step_loses_nothing(kind: str, tmp_path: Path) -> None:
+    clock = FakeClock()
+    attempts = 0
+
+    @tool(repeat="safe")
+    async def work() -> str:
+        """Work."""
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            await asyncio.Event().wait()
+        return "worked"
+
+    script: Script = [tries(stall("Hm"), call("work")), say("Done.")]
+    async with stepping(store_of(kind, tmp_path), script=script, tools=[work], clock=clock) as runtime:
+        thread = await started(runtime)
+        for begun in (lambda: runtime.parts.live._running, lambda: attempts):
+            step = asyncio.create_task(runtime.step(thread))
+            await until(_is(begun))
+            step.cancel()
+            await asyncio.gather(step, return_exceptions=True)
+            clock.advance(60)
+        assert outcomes(await runtime.step(thread)) == ["done"]
+        assert (await turns(runtime, thread), attempts) == (["Done."], 2)
+        assert await results(runtime, thread) == [("worked", "")]
+
+
+@STORES
+async def test_a_stop_that_another_step_brings_cuts_the_completion(kind: str, tmp_path: Path) -> None:
+    async with stepping(store_of(kind, tmp_path), script=[stall("Once upon")]) as runtime:
+        thread = await started(runtime)
+        first = asyncio.create_task(runtime.step(thread))
+        await until(_is(lambda: runtime.parts.live._running))
+        other = await runtime.step(StoppedSignal(thread, "stop/1", 0.0))
+        assert outcomes(other) == ["again"]
+        (item,) = (await first).items
+        assert (item.outcome, item.state) == ("done", "stopped")
+        assert await turns(runtime, thread) == ["Once upon"]
+
+
+@STORES
+async def test_nothing_is_kept_between_steps(kind: str, tmp_path: Path) -> None:
+    clock = FakeClock()
+    script: Script = [call("double", number=2), call("sleep", seconds=100), say("Awake.")]
+    async with stepping(store_of(kind, tmp_path), script=script, tools=[double], clock=clock) as runtime:
+        before = asyncio.all_tasks()
+        await runtime.step(await started(runtime))
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == before
+        assert clock.sleepers == 0
+
+
+async def test_a_store_that_is_away_fails_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stepping(script=[say("hi")]) as runtime:
+        thread = await started(runtime)
+
+        async def away(*_: Any, **__: Any) -> Any:
+            raise Unavailable("The store is away.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(runtime.parts.store, "post", away)
+            with pytest.raises(Unavailable, match="away"):
+                await runtime.step(said(thread, "x", id="1"))
+            patched.setattr(runtime.parts.store, "load", away)
+            (item,) = (await runtime.step(thread)).items
+        assert (item.outcome, item.again_at > 0, item.error) == ("again", True, "The store is away.")
+        assert outcomes(await runtime.step(thread)) == ["done"]
+
+
+async def test_what_cannot_be_read_is_set_aside() -> None:
+    async with stepping(script=[say("hi")]) as runtime:
+        thread, neighbour = await started(runtime), await started(runtime)
+        rows = runtime.parts.store._threads  # type: ignore[attr-defined]
+        rows[thread].row = _with(rows[thread].row, head=b"\xc1", length=1)
+        result = await runtime.step(thread, neighbour)
+        assert outcomes(result) == ["failed", "done"]
+        assert result.items[0].state == "parked"
+        assert result.items[0].again_at > 0
+
+
+def _is(look: Callable[[], object]) -> Any:
+    async def found() -> bool:
+        return bool(look())
+
+    return found
+
+
+def _with(value: Any, **changes: Any) -> Any:
+    return msgspec.structs.replace(value, **changes)
