@@ -78,7 +78,7 @@ class Connection:
         if server.url is None:
             self.transport = StdioTransport(server, self._wake.set)
         else:
-            self.transport = HttpTransport(server, self._wake.set, auth)
+            self.transport = HttpTransport(server, self.retire, auth)
         self.is_signed = auth is not None
         self.questions = Questions(server, self.flights, self.transport)
         self.client: ClientSession | None = None

@@ -20,11 +20,10 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPC
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from torpor.core.errors import Refused, TorporError
-from torpor.tools.addresses import Blocked
 from torpor.tools.bridged import McpServer
 from torpor.tools.mcp.faults import Lost, SignInNeeded, TooLarge
 from torpor.tools.mcp.lines import Noise, failed, read_line
-from torpor.tools.mcp.network import PublicTransport, quietly
+from torpor.tools.mcp.network import PublicTransport, blocked, quietly
 from torpor.tools.mcp.refusals import beginning, judged, protocol_error, redirected, words
 
 SESSION = "mcp-session-id"
@@ -43,7 +42,8 @@ LONGEST_AGAIN = 60.0
 class HttpTransport:
     """A server at a URL, as streams of messages for the SDK's session.
 
-    ``on_end`` is called when the session at the server is gone. ``related`` gives, by the id of a question
+    ``on_end`` is called when the session at the server has expired: calls that are still under way may be
+    answered, new ones are not. ``related`` gives, by the id of a question
     of the server, the id of the request of ours on whose stream it came.
     """
 
@@ -58,6 +58,7 @@ class HttpTransport:
         self._url = server.url
         self._auth = auth
         self._on_end = on_end
+        self._has_expired = False
         self._session = ""
         self._version = ""
         self._requests: dict[int | str, asyncio.Task[None]] = {}
@@ -162,11 +163,9 @@ class HttpTransport:
             await self._deliver(failed(message.id, fault))
 
     def _unreachable(self, error: Exception) -> TorporError:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, Blocked):
-            cause = cause.__cause__ or cause.__context__
-        if cause is not None:
-            return Refused(f"its address may not be asked: {cause}")
+        why = blocked(error)
+        if why is not None:
+            return Refused(f"its address may not be asked: {why}")
         return Lost(f"it cannot be reached ({words(error)})", sent=False)
 
     @asynccontextmanager
@@ -284,7 +283,7 @@ class HttpTransport:
         error = protocol_error(body, message.id)
         told = error.error.message if error is not None else ""
         if had_session and (status == 404 or (status == 400 and "session" in told.lower())):
-            self._ended()
+            self._expired()
             return Lost("the session at the server has expired", sent=False)
         if error is not None:
             await self._deliver(error)
@@ -296,7 +295,7 @@ class HttpTransport:
     async def _listen(self) -> None:
         """What the server says by itself; only servers of 2025 with a session do."""
         wait = AGAIN
-        while not self.has_ended:
+        while not self._has_expired:
             started = time.monotonic()
             mark = _Mark()
             try:
@@ -313,15 +312,15 @@ class HttpTransport:
             await asyncio.sleep(max(wait, mark.wait))
 
     async def _say_goodbye(self) -> None:
-        if self._session and not self.has_ended:
+        if self._session and not self._has_expired:
             with suppress(httpx2.HTTPError, OSError, TorporError, TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS), self._sent("DELETE", None, {}):
                     pass
         self.has_ended = True
 
-    def _ended(self) -> None:
-        if not self.has_ended:
-            self.has_ended = True
+    def _expired(self) -> None:
+        if not self._has_expired:
+            self._has_expired = True
             self._on_end()
 
 

@@ -56,6 +56,17 @@ def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+def blocked(error: BaseException) -> Blocked | None:
+    """Why a connection could not be made, if that is because it may not be."""
+    seen: BaseException | None = error
+    while seen is not None:
+        found = next((one for one in (seen, *seen.args) if isinstance(one, Blocked)), None)
+        if found is not None:
+            return found
+        seen = seen.__cause__
+    return None
+
+
 class _PublicBackend(AnyIOBackend):
     """Resolves names itself, so that the address which is checked is the one connected to."""
 
@@ -88,7 +99,7 @@ class _PublicBackend(AnyIOBackend):
         found = list(dict.fromkeys(str(row[4][0]) for row in rows))
         kept = [one for one in found if self._may(name, one)]
         if found and not kept:
-            raise httpcore2.ConnectError("no public address") from Blocked(f"{host} is not a public address")
+            raise httpcore2.ConnectError(Blocked(f"{host} is not a public address"))
         return kept
 
     def _may(self, name: str, found: str) -> bool:
