@@ -121,3 +121,13 @@ def _configured(server: McpServer, named: Mapping[str, McpServer]) -> McpServer:
         known = ", ".join(named) or "none"
         raise Refused(f"No MCP server {server.name!r} is configured. The settings have: {known}.")
     return named[server.name]
+
+
+def mcp_servers(members: Sequence[Joined]) -> list[McpServer]:
+    """The MCP servers of all agents. ``Refused`` if two different ones have one name."""
+    servers: dict[str, McpServer] = {}
+    for member in members:
+        for address, server in member.mcp.items():
+            if servers.setdefault(address, server) != server:
+                raise Refused(f"Two MCP servers are named {server.name!r}; each needs a name of its own.")
+    return list(servers.values())

@@ -14,7 +14,7 @@ import msgspec
 from torpor.agent import Agent, check_agents
 from torpor.clock import SystemClock
 from torpor.core.errors import Refused, Unavailable
-from torpor.crew import Joined
+from torpor.crew import Joined, mcp_servers
 from torpor.messenger import Messenger
 from torpor.models.names import import_by_name
 from torpor.ports import Backend, Clock, Model, Queue, Side, Store, Transport
@@ -188,31 +188,15 @@ class Parts:
         )
 
     async def _mcp_bridge(self, members: Sequence[Joined]) -> McpBridge:
-        servers: dict[str, McpServer] = {}
-        for member in members:
-            for address, server in member.mcp.items():
-                if servers.setdefault(address, server) != server:
-                    raise Refused(f"Two MCP servers are named {server.name!r}; each needs a name of its own.")
-        authorizations = None
-        if any(server.url for server in servers.values()):
+        servers, authorizations = mcp_servers(members), None
+        if any(server.url for server in servers):
             with suppress(Missing):  # what signing in needs is not installed: whoever has to sign in is told
                 authorizations = await self.authorizations()
+        models = {member.name: (member.model, member.agent.limits.tokens) for member in members}
         return McpBridge(
-            servers.values(),
-            self.store,
-            self.side,
-            self.queue,
-            self.clock,
-            hasten=self._hasten,
-            models=self._model_of,
-            live=self.live,
-            authorizations=authorizations,
-        )
-
-    def _model_of(self, agent: str) -> tuple[Model, int] | None:
-        """An agent's model, and the tokens that an exchange of it may take."""
-        member = self.roster.get(agent)
-        return (member.model, member.definition({}).limits.tokens) if member else None
+            servers, self.store, self.side, self.queue, self.clock,
+            hasten=self._hasten, models=models.get, live=self.live, authorizations=authorizations,
+        )  # fmt: skip
 
     async def _hasten(self, thread: str, call: str) -> None:
         await self.dispatcher.hasten(thread, call)
