@@ -41,6 +41,8 @@ class Granting:
         """Put over what the two servers say of themselves; None takes a member away."""
         self.instead: dict[str, Callable[[Request], Awaitable[Response]]] = {}
         """By path: answers in place of the usual ones."""
+        self.usual: dict[str, Callable[[Request], Awaitable[Response]]] = {}
+        """By path: the usual answers."""
         self.clients: dict[str, dict[str, Any]] = {}
         self.codes: dict[str, dict[str, str]] = {}
         self.tokens: dict[str, str] = {}
@@ -61,30 +63,35 @@ class Granting:
 
     def app(self) -> Starlette:
         """The application."""
-        told = ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"]
+        answers: dict[str, Callable[[Request], Awaitable[Answer]]] = {
+            "/.well-known/oauth-protected-resource/mcp": self._resource,
+            "/.well-known/oauth-protected-resource": self._resource,
+            "/.well-known/oauth-authorization-server": self._metadata,
+            "/register": self._register,
+            "/authorize": self._authorize,
+            "/token": self._token,
+            "/revoke": self._revoke,
+            "/mcp": self.protected,
+            "/{path:path}": _nowhere,
+        }
+        both = ["GET", "POST"]
         return Starlette(
-            routes=[
-                *(Route(path, self._guard(self._resource)) for path in told),
-                Route("/.well-known/oauth-authorization-server", self._guard(self._metadata)),
-                Route("/register", self._guard(self._register), methods=["POST"]),
-                Route("/authorize", self._guard(self._authorize)),
-                Route("/token", self._guard(self._token), methods=["POST"]),
-                Route("/revoke", self._guard(self._revoke), methods=["POST"]),
-                Route("/mcp", self._guard(self.protected), methods=["GET", "POST"]),
-            ]
+            routes=[Route(path, self._guard(path, usual), methods=both) for path, usual in answers.items()]
         )
 
     def _guard(
-        self, usual: Callable[[Request], Awaitable[Answer]]
+        self, path: str, usual: Callable[[Request], Awaitable[Answer]]
     ) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            self.asked.append(request.url.path)
-            if request.url.path in self.instead:
-                return await self.instead[request.url.path](request)
             found = await usual(request)
             return found if isinstance(found, Response) else JSONResponse(found)
 
-        return answer
+        async def noted(request: Request) -> Response:
+            self.asked.append(request.url.path)
+            return await self.instead.get(request.url.path, answer)(request)
+
+        self.usual[path] = answer
+        return noted
 
     async def _resource(self, _: Request) -> Answer:
         told = {"resource": self.mcp, "authorization_servers": [self.url], "scopes_supported": ["files:read"]}
@@ -228,6 +235,10 @@ def _spoken(message: dict[str, Any], scope: str) -> Answer:
             error = {"code": -32601, "message": "no such method"}
             return {"jsonrpc": "2.0", "id": message["id"], "error": error}
     return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+
+async def _nowhere(_: Request) -> Answer:
+    return Response("no such place", 404)
 
 
 def _over(told: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

@@ -8,12 +8,21 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from tests.mcp.granting import agree, granting
 from tests.mcp.signing_world import PLACE, World
 from torpor.core.errors import Refused, Unavailable
 from torpor.tools.bridged import McpServer, OAuth
+from torpor.tools.mcp.attempts import HELD_SECONDS
+from torpor.tools.mcp.authorization import AuthorizationNeeded, Challenge
 from torpor.tools.mcp.flows import LIFE
+from torpor.tools.mcp.grants import mark_of
+
+
+async def nothing(_: Request) -> Response:
+    return Response("no such place", 404)
 
 
 @pytest.fixture
@@ -136,12 +145,10 @@ async def test_a_server_that_is_busy_is_asked_again_with_the_same_code(world: Wo
     here = await world.open()
     back = await agree(await world.url(here))
 
-    async def busy(_: object) -> httpx2.Response:
-        from starlette.responses import Response
+    async def busy(_: Request) -> Response:
+        return Response("later", 503)
 
-        return Response("later", 503)  # type: ignore[return-value]
-
-    world.desk.instead["/token"] = busy  # type: ignore[assignment]
+    world.desk.instead["/token"] = busy
     assert (await here.finish("files", back["state"], back["code"], iss=back["iss"])).status == 503
     assert world.told == []
     world.desk.instead.clear()
@@ -194,10 +201,10 @@ async def test_a_scope_that_was_granted_and_is_asked_for_again_troubles_nobody(w
     here = await world.open()
     await world.sign_in(here)
 
-    async def never(_: object) -> object:
+    async def never(_: Request) -> Response:
         return world.desk.refusal(403, error="insufficient_scope")
 
-    world.desk.instead["/mcp"] = never  # type: ignore[assignment]
+    world.desk.instead["/mcp"] = never
     assert (await world.ask(here)).status_code == 403
 
 
@@ -205,10 +212,10 @@ async def test_a_server_that_takes_no_token_is_not_asked_about_for_ever(world: W
     here = await world.open()
     await world.sign_in(here)
 
-    async def never(_: object) -> object:
+    async def never(_: Request) -> Response:
         return world.desk.refusal(401)
 
-    world.desk.instead["/mcp"] = never  # type: ignore[assignment]
+    world.desk.instead["/mcp"] = never
     with pytest.raises(Refused, match="do not fit together"):
         await world.ask(here)
     world.clock.advance(3600)
@@ -282,12 +289,10 @@ async def test_a_token_is_kept_while_it_cannot_be_renewed(world: World) -> None:
     here = await world.open()
     await world.sign_in(here)
 
-    async def busy(_: object) -> object:
-        from starlette.responses import Response
-
+    async def busy(_: Request) -> Response:
         return Response("later", 503, headers={"Retry-After": "7"})
 
-    world.desk.instead["/token"] = busy  # type: ignore[assignment]
+    world.desk.instead["/token"] = busy
     world.clock.advance(3600 - 30)
     assert (await world.ask(here)).status_code == 200  # it is still good
     world.clock.advance(60)
@@ -306,16 +311,15 @@ async def test_a_renewal_outlives_the_call_that_began_it(world: World) -> None:
     world.clock.advance(3600)
     going = asyncio.Event()
 
-    async def slow(request: object) -> object:
+    async def slow(request: Request) -> Response:
         going.set()
         await asyncio.sleep(0.1)
-        return await world.desk._guard(world.desk._token)(request)  # type: ignore[arg-type]
+        return await world.desk.usual["/token"](request)
 
-    usual = world.desk.instead
-    world.desk.instead = {"/token": slow}  # type: ignore[dict-item]
+    world.desk.instead["/token"] = slow
     call = asyncio.create_task(world.ask(here))
     await going.wait()
-    world.desk.instead = usual
+    world.desk.instead.clear()
     call.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await call
@@ -388,3 +392,125 @@ async def test_tokens_that_were_sealed_with_a_secret_need_it(world: World) -> No
     assert (await world.ask(await world.open(first))).status_code == 200
     with pytest.raises(Refused, match="at least 16"):
         await world.open("short")
+
+
+async def test_a_document_describes_the_client_where_that_is_possible(world: World) -> None:
+    world.place = "https://agents.test/base/"
+    world.desk.metadata["client_id_metadata_document_supported"] = True
+    here = await world.open()
+    url = await world.url(here)
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+    assert asked["client_id"] == "https://agents.test/base/oauth/client/files"
+    assert asked["redirect_uri"] == "https://agents.test/base/oauth/callback/files"
+    told = await here.document("files")
+    assert told["client_id"] == asked["client_id"]
+    assert told["redirect_uris"] == [asked["redirect_uri"]]
+    assert told["application_type"] == "web"
+    assert world.desk.clients == {}
+
+
+async def test_a_server_that_is_its_own_authorization_server(world: World) -> None:
+    """As the protocol had it in March 2025: no metadata of a resource."""
+    for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"):
+        world.desk.instead[path] = nothing
+    here = await world.open()
+    await world.sign_in(here)
+    assert (await world.ask(here)).status_code == 200
+    world.desk.metadata["issuer"] = "https://other.test"
+    world.clock.advance(120)
+    with pytest.raises(Refused, match="another authorization server"):
+        await world.url(here, "bob")
+
+
+async def test_a_server_that_does_not_say_where_to_sign_in(world: World) -> None:
+    for path in (
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-authorization-server",
+    ):
+        world.desk.instead[path] = nothing
+    here = await world.open()
+    with pytest.raises(Refused, match="give it in headers"):
+        await world.url(here)
+
+
+@pytest.mark.parametrize(
+    "at", ["/.well-known/openid-configuration/as", "/as/.well-known/openid-configuration"]
+)
+async def test_metadata_is_found_where_openid_has_it(world: World, at: str) -> None:
+    issuer = f"{world.desk.url}/as"
+    world.desk.resource["authorization_servers"] = [f"{world.desk.url}/none", issuer]
+    world.desk.metadata["issuer"] = world.desk.issuer = issuer
+    world.desk.instead[at] = world.desk.usual["/.well-known/oauth-authorization-server"]
+    here = await world.open()
+    await world.sign_in(here)
+    assert (await world.ask(here)).status_code == 200
+
+
+async def test_a_renewal_that_died_with_its_process_is_tried_again(world: World) -> None:
+    here, dead = await world.open(), await world.open()
+    await world.sign_in(here)
+    mark = mark_of(world.server, "ann")
+    grant = await here._grants.read(mark)
+    assert grant is not None
+    passed = [0.0]
+    here._attempts._passed = lambda: passed[0]
+    assert await dead._attempts.take(grant.id) is not None
+    world.clock.advance(3600)
+    asked = asyncio.create_task(world.ask(here))
+    await asyncio.sleep(0.1)
+    assert not asked.done()
+    assert world.desk.used == {}
+    passed[0] += HELD_SECONDS
+    assert (await asked).status_code == 200
+    assert list(world.desk.used.values()) == [1]
+
+
+async def test_a_refresh_token_whose_answers_are_lost_is_given_up(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+
+    async def lost(request: Request) -> Response:
+        await world.desk.usual["/token"](request)
+        return Response("", 502)
+
+    world.desk.instead["/token"] = lost
+    for _ in range(2):
+        world.clock.advance(3600)
+        with pytest.raises(Unavailable):
+            await world.ask(here)
+    world.clock.advance(3600)
+    await world.needed(here)
+    assert list(world.desk.used.values()) == [2]
+    world.desk.instead.clear()
+    await world.sign_in(here)
+    assert (await world.ask(here)).status_code == 200
+
+
+async def test_a_consent_during_a_renewal_wins(world: World) -> None:
+    here = await world.open()
+    await world.sign_in(here)
+    world.clock.advance(3600)
+    going, on = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Request) -> Response:
+        form = await request.body()
+        if b"refresh_token" in form and not on.is_set():
+            going.set()
+            await on.wait()
+        return await world.desk.usual["/token"](request)
+
+    world.desk.instead["/token"] = slow
+    renewal = asyncio.create_task(world.ask(here))
+    await going.wait()
+    mark = mark_of(world.server, "ann")
+    used = await here._grants.read(mark)
+    assert used is not None
+    needed = AuthorizationNeeded(world.server, "ann", Challenge(used=used.id))
+    consent = await here.begin(needed, "t2", "c1-0")
+    assert consent is not None
+    assert (await world.finish(here, consent.url)).ok
+    agreed = await here._grants.read(mark)
+    on.set()
+    assert (await renewal).status_code == 200
+    assert await here._grants.read(mark) == agreed
