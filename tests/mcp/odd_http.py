@@ -73,7 +73,7 @@ class OddServer:
         self.seen.append(method)
         if self.wrong == "nothing":
             return Response("nothing here", 404)
-        if self.wrong == "sign in":
+        if self.wrong == "sign in" and not request.headers.get("authorization", "").startswith("Token "):
             return Response("who are you?", 401, headers={"www-authenticate": "Bearer"})
         if method == "initialize":
             return self.introduced(id)

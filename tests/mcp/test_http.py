@@ -1,19 +1,22 @@
 """Servers over Streamable HTTP: of both eras, and some that misbehave."""
 
 import asyncio
+import hashlib
 import json
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
+import httpx2
 import pytest
 from mcp_types import CallToolResult, ElicitResult, InputRequiredResult
 
-from tests.mcp.connected import connections, text, until
+from tests.mcp.connected import connections, store, text, until
 from tests.mcp.odd_http import OddServer, served
 from torpor import McpServer, Refused, Unavailable
+from torpor.tools.mcp.challenges import AuthorizationNeeded, Challenge
 from torpor.tools.mcp.faults import Declined, Lost, TimedOut, TooLarge
 from torpor.tools.mcp.sessions import Sessions
 
@@ -125,6 +128,55 @@ async def test_a_server_that_wants_credentials_says_what_to_do() -> None:
         with pytest.raises(Refused, match="check the header Authorization") as refused:
             await sessions.session("mcp:odd")
     assert "hidden" not in str(refused.value)
+
+
+class Signing(httpx2.Auth):
+    """Signs for those who have a token; the others have to sign in."""
+
+    tokens: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, server: McpServer, user: str) -> None:
+        self.server = server
+        self.user = user
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if self.user not in self.tokens:
+            raise AuthorizationNeeded(self.server, self.user, Challenge())
+        request.headers["Authorization"] = f"Token {self.tokens[self.user]}"
+        yield request
+
+
+async def test_who_has_to_sign_in_is_told_and_each_user_has_a_connection_and_a_token() -> None:
+    server = OddServer()
+    server.wrong = "sign in"
+    Signing.tokens.clear()
+    async with served(server.app) as url:
+        sessions = Sessions([McpServer("odd", url=f"{url}/mcp")], store(), auth=Signing)
+        offered = await sessions.manifest("mcp:odd", "ann")
+        assert [one["name"] for one in json.loads(offered)["tools"]] == ["odd_sign_in"]
+        for user in ("ann", "bob"):
+            with pytest.raises(AuthorizationNeeded) as needed:
+                await sessions.session("mcp:odd", user=user)
+            assert needed.value.user == user
+        Signing.tokens["ann"] = "a1"
+        session = await sessions.session("mcp:odd", user="ann")
+        assert "Signed in" in await text(session, "odd_sign_in")
+        assert await text(session, "echo") == "{}"
+        assert server.headers[-1]["authorization"] == "Token a1"
+        for user in ("ann", ""):  # also those who ask for no user's list learn that it has changed
+            assert sessions.has_changed("mcp:odd", hashlib.sha256(offered).hexdigest(), user)
+            assert b"echo" in await sessions.manifest("mcp:odd", user)
+        with pytest.raises(AuthorizationNeeded):
+            await sessions.session("mcp:odd", user="bob")
+        Signing.tokens["bob"] = "b1"
+        await text(await sessions.session("mcp:odd", user="bob"), "echo")
+        assert server.headers[-1]["authorization"] == "Token b1"
+        del Signing.tokens["ann"]  # a token is revoked while its connection is up
+        with pytest.raises(AuthorizationNeeded):
+            await text(session, "echo")
+        await sessions.close()
 
 
 async def test_a_redirect_within_the_origin_is_followed_and_no_other() -> None:
