@@ -67,7 +67,7 @@ class Database:
         with the URL or the database, ``Unavailable`` that it may pass.
         """
         place = Place(url)
-        with _connected(place) as connection:
+        with connected(place) as connection:
             try:
                 _check_age(connection, place)
                 migrate(connection, place)
@@ -224,7 +224,7 @@ async def _configured(connection: Connection) -> None:
     connection.used = time.monotonic()
 
 
-def _connected(place: Place) -> psycopg.Connection[Row]:
+def connected(place: Place) -> psycopg.Connection[Row]:
     """A connection of its own, whatever is on the way."""
     try:
         return psycopg.connect(place.conninfo, autocommit=True, prepare_threshold=None)
@@ -237,7 +237,7 @@ def _connected(place: Place) -> psycopg.Connection[Row]:
         "idle_in_transaction_session_timeout for the database user instead (ALTER ROLE ... SET)",
         place,
     )
-    return _connected(place)
+    return connected(place)
 
 
 def _check_age(connection: psycopg.Connection[Row], place: Place) -> None:

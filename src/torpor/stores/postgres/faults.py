@@ -50,6 +50,7 @@ _AT_THE_DOOR = (
         _NOT_LET_IN,
     ),
     (re.compile(r"database .* does not exist"), _NO_DATABASE),
+    (re.compile(r"read-only|hot standby"), _READ_ONLY),
 )
 """What a server says as it turns somebody away, where no code comes along."""
 
@@ -81,7 +82,8 @@ def turned_away(error: psycopg.Error, place: object) -> TorporError:
     why = _why(error)
     for words, text in _AT_THE_DOOR:
         if words.search(str(error)):
-            return Refused(text.format(place=place, why=why))
+            kind = Unavailable if text is _READ_ONLY else Refused
+            return kind(text.format(place=place, why=why))
     return Unavailable(_AWAY.format(place=place, why=why))
 
 
@@ -109,4 +111,5 @@ def _why(error: psycopg.Error) -> str:
     """The server's word for it, on one line."""
     said = error.diag.message_primary or str(error)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return (lines[-1] if lines else type(error).__name__)[:300].rstrip(".")
+    word = (lines[-1] if lines else type(error).__name__).rpartition("FATAL:")[2]
+    return word.strip()[:300].rstrip(".")

@@ -59,7 +59,7 @@ def migrate(connection: psycopg.Connection[Any], place: object, steps: list[Migr
     ``Refused`` for a database that only newer releases can work with.
     """
     steps = migrations() if steps is None else steps
-    version, serves = _applied(connection)
+    version, serves = applied(connection)
     if serves > steps[-1].number:
         raise Refused(
             f"The store {place} was migrated by a newer release (schema {version}, for releases that know "
@@ -70,7 +70,7 @@ def migrate(connection: psycopg.Connection[Any], place: object, steps: list[Migr
             _apply(connection, step)
 
 
-def _applied(connection: psycopg.Connection[Any]) -> tuple[int, int]:
+def applied(connection: psycopg.Connection[Any]) -> tuple[int, int]:
     """The number of the last migration that was run, and from which schema on code can work with it."""
     if not _one(connection, _SQL["there"])[0]:
         return 0, 0
@@ -102,6 +102,6 @@ def _apply_alone(connection: psycopg.Connection[Any], step: Migration) -> None:
     connection.execute(_SQL["begin"].encode())
     connection.execute(_SQL["lock"].encode(), (LOCK,))
     connection.execute(_SQL["ledger"].encode())
-    if _applied(connection)[0] < step.number:
+    if applied(connection)[0] < step.number:
         connection.execute(step.text.encode())
         connection.execute(_SQL["note"].encode(), (step.number, step.serves))

@@ -133,7 +133,8 @@ $$;
 
 -- Up to ``most`` leases, those that must start first before others; none for an owner that has ``cap`` of them.
 -- A last row without a thread follows where there are fewer: ring_at is the server's time, start_by when to look
--- again, attempt 1 if there is work for which its owner has no room (or that somebody else is just taking).
+-- again, attempt 1 if there is work for which its owner has no room (or that somebody else is just taking), owner
+-- the owners that have none, between separators.
 CREATE FUNCTION torpor.rings_claim_2(
     given_now double precision, for_token text, seconds double precision, for_agents text[], for_tiers bigint,
     cap bigint, most bigint
@@ -188,7 +189,7 @@ BEGIN
         IF next_at IS NULL THEN
             SELECT ready_at INTO next_at FROM torpor.rings WHERE NOT ready ORDER BY ready_at OFFSET 999 LIMIT 1;
         END IF;
-        RETURN QUERY SELECT NULL, moment, next_at, 0::smallint, '', '', EXISTS (
+        RETURN QUERY SELECT NULL, moment, next_at, 0::smallint, array_to_string(busy, chr(31)), '', EXISTS (
             SELECT 1 FROM torpor.rings
             WHERE ready AND (for_agents IS NULL OR agent = ANY (for_agents)) AND (for_tiers >> tier) & 1 = 1
         )::integer;
