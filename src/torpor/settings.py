@@ -37,6 +37,7 @@ LARGEST_PORT = 65_535
 MOST_DAYS = 36_525.0
 LEVELS = ("debug", "info", "warning", "error")
 POSTGRES = ("postgresql://", "postgres://")
+TOKEN = "torpor.token"  # noqa: S105 -- a file's name
 KNOWN = "memory:, sqlite:///path, postgresql://user:password@host:port/database"
 
 
@@ -105,7 +106,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agents: tuple[str, ...] = ()
     """References to agents, ``package.module:name``."""
     token_file: str = ""
-    """The file with the API token; empty: beside the store's file, its name with ``.token`` added."""
+    """The file with the API token; empty: beside the store's file, its name with ``.token`` added, or
+    ``torpor.token`` here for a store that is no file."""
     lease: float = 15.0
     """Seconds for which a worker holds a thread before it renews."""
     claim: float = 30.0
@@ -147,8 +149,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Where this store's API token is kept; None for a store that is no file, if nothing names one."""
         if self.token_file:
             return Path(self.token_file)
+        if is_postgres(self.store):
+            return Path(TOKEN)
         path = store_path(self.store)
         return path.with_name(f"{path.name}.token") if path else None
+
+    def __repr__(self) -> str:
+        """Without the password of the store."""
+        shown = msgspec.structs.asdict(self) | {"store": shown_store(self.store)}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 FIELDS = Settings.__struct_fields__
@@ -195,6 +204,15 @@ def store_path(url: str) -> Path | None:
 def is_postgres(url: str) -> bool:
     """Whether a URL names a PostgreSQL database."""
     return url.startswith(POSTGRES)
+
+
+def shown_store(url: str) -> str:
+    """A store's URL without its password."""
+    if not is_postgres(url):
+        return url
+    scheme, _, rest = url.partition("://")
+    who, at, where = rest.partition("?")[0].rpartition("@")
+    return f"{scheme}://{who.partition(':')[0]}{at}{where}"
 
 
 def check_store(url: object) -> None:

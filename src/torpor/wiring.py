@@ -158,7 +158,7 @@ class Parts:
             forward=forwarding,
         )  # fmt: skip
         self.threads = Threads(
-            self.store, self.side, self.queue, self.live, self.roster, self.clock, self.ids, fits=fits
+            self.backend, self.side, self.queue, self.live, self.roster, self.clock, self.ids, fits=fits
         )
         self._stack.push_async_callback(bridge.close)
         for member in members:
@@ -382,3 +382,12 @@ def _open_postgres(url: str, clock: Clock, lease: float) -> tuple[Backend, Queue
     # Where no clock is given, the server's is the clock of all.
     database = Server.open(url, clock=None if isinstance(clock, SystemClock) else clock)
     return PostgresStore(database), PostgresQueue(database, lease=lease)
+
+
+def examine(url: str) -> list[tuple[bool, str]]:
+    """What there is to say of a PostgreSQL store without changing it, each with whether it is fine."""
+    try:
+        from torpor.stores.postgres.checkup import checkup
+    except ModuleNotFoundError as error:
+        return [(False, f"{error.name} is needed: pip install 'torpor[postgres]'")]
+    return checkup(url)

@@ -13,7 +13,7 @@ from torpor.runtime.presence import Here, present
 from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.replies import Entry
 from torpor.runtime.threads import Receipt
-from torpor.settings import Settings, store_path
+from torpor.settings import Settings, is_postgres, store_path
 from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ async def opened(
 def check_there(settings: Settings, *, make: bool) -> None:
     """Raise ``Refused`` for a store that other processes cannot share, or that is not there."""
     path = store_path(settings.store)
+    if is_postgres(settings.store):
+        return
     if path is None:
         raise Refused(f"The store {settings.store} lives inside one process; commands need sqlite:///path.")
     if not make and not path.exists():

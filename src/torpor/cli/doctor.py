@@ -39,16 +39,17 @@ async def _doctor(config: Path | None, store: str | None) -> int:
 
 async def _findings(config: Path | None, store: str | None) -> AsyncIterator[Finding]:
     from torpor.core.errors import TorporError
+    from torpor.settings import is_postgres, shown_store
 
     try:
         settings = with_agents(settings_of(config, store))
     except TorporError as error:
         yield False, "settings", str(error)
         return
-    yield True, "settings", f"store {settings.store}, listen {settings.listen}"
+    yield True, "settings", f"store {shown_store(settings.store)}, listen {settings.listen}"
     for finding in (*_agents(settings), *_token(settings)):
         yield finding
-    broken = list(_file(settings))
+    broken = list(_database(settings) if is_postgres(settings.store) else _file(settings))
     for finding in broken:
         yield finding
     if not all(fine for fine, *_ in broken):
@@ -91,6 +92,13 @@ def _token(settings: "Settings") -> Iterator[Finding]:
         )
     except TorporError as error:
         yield False, "token", str(error)
+
+
+def _database(settings: "Settings") -> Iterator[Finding]:
+    from torpor.wiring import examine
+
+    for fine, found in examine(settings.store):
+        yield fine, "store", found
 
 
 def _file(settings: "Settings") -> Iterator[Finding]:
