@@ -26,7 +26,7 @@ DEADLINE = 10.0
 TIME = 1_790_000_000.5
 WIDTH = 100
 SHOWN = ("Location", "Retry-After", "WWW-Authenticate")
-METHODS = ("GET ", "POST ")
+METHODS = ("GET ", "POST ", "DELETE ")
 
 _RANDOM = re.compile(r"[0-9a-f]{12,}|[A-Za-z0-9_-]{32,}")
 _LASTING = re.compile(r"for \d+ s")

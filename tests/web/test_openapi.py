@@ -148,6 +148,16 @@ async def test_real_answers_are_as_described(agent: Agent) -> None:
         await ask("POST", "/callbacks/{token}", {}, token="x")
         minted = runtime.parts.keys.mint(thread, "none")
         await ask("POST", "/callbacks/{token}", {"type": "tool_result"}, token=minted)
+        for forks in (
+            "?forks=maybe",
+            "",
+            "?forks=true",
+            "",
+        ):  # the second names a fork, the last is told it is gone
+            await ask("DELETE", "/threads/{thread}" + forks, thread=thread)
+        await ask("POST", "/callbacks/{token}", {"type": "tool_result"}, token=minted)
+        deleted = {status for method, _, status in checked.seen if method == "DELETE"}
+        assert deleted == {400, 409, 200, 404}
         described = {(endpoint.method, endpoint.path) for endpoint in ROUTES}
         assert {(method, path) for method, path, _ in checked.seen} >= described - {
             ("GET", "/threads/{thread}/events"),

@@ -15,7 +15,7 @@ from torpor.core.messages import Link
 from torpor.core.moves import ARRIVING, MOVING
 from torpor.core.tiers import start_by
 from torpor.ports import AUTHORIZATIONS, MCP_CALLS, WEBHOOKS, Backend, Clock, Queue, Ring, Row
-from torpor.runtime.receipts import UnknownThread
+from torpor.runtime.receipts import Contradicts, UnknownThread
 from torpor.runtime.threads import SAID, STARTS
 
 log = logging.getLogger("torpor.retention")
@@ -82,7 +82,7 @@ class Deleted(msgspec.Struct, frozen=True):
     """The thread that it was a fork of: its history goes on naming this one's id."""
 
 
-class HasForks(Refused):
+class HasForks(Contradicts):
     """Others continue the history of what should be deleted."""
 
 

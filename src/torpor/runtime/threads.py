@@ -24,7 +24,7 @@ from torpor.core.text import clean
 from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
 from torpor.core.views import PROGRESS_SPACE, Progress, View, views_space
-from torpor.ports import Asked, Clock, Live, LiveEvent, Queue, Ring, Row, Side, Store, Version
+from torpor.ports import Asked, Backend, Clock, Live, LiveEvent, Queue, Ring, Row, Side, Version
 from torpor.runtime import questions
 from torpor.runtime.equip import keeper
 from torpor.runtime.explain import Explanation, Known, explain
@@ -52,7 +52,7 @@ class Threads:
     """All that may be done to threads without running them."""
 
     def __init__(
-        self, store: Store, side: Side, queue: Queue, live: Live, roster: Roster, clock: Clock, ids: Ids,
+        self, store: Backend, side: Side, queue: Queue, live: Live, roster: Roster, clock: Clock, ids: Ids,
         *, fits: questions.Fits,
     ) -> None:  # fmt: skip
         self.store = store

@@ -130,6 +130,7 @@ def _calls(
             "nudge",
             "compact",
             "close",
+            "delete",
             "waits",
             "answer",
             "fork",

@@ -2,6 +2,7 @@
 
 from torpor.runtime.explain import Explanation
 from torpor.runtime.questions import Settled
+from torpor.runtime.retention import Deleted
 from torpor.runtime.threads import Receipt
 from torpor.web.openapi import ANY_OBJECT, EVENT_STREAM, NOTHING, PAGE, Endpoint, Parameter
 from torpor.web.shapes import (
@@ -89,6 +90,13 @@ ROUTES = (
     Endpoint(
         "close", "POST", "/threads/{thread}/close", "End a thread for good.",
         gives={202: Done}, problems=(404, 409, 503),
+    ),
+    Endpoint(
+        "delete", "DELETE", "/threads/{thread}",
+        "Erase a root thread with all below, open or not. `left` says what a search found then: nothing.",
+        gives={200: Deleted},
+        parameters=(Parameter("forks", "query", "`true`: with the forks that continue its history."),),
+        problems=(400, 404, 409, 503),
     ),
     Endpoint(
         "fork", "POST", "/threads/{thread}/fork",

@@ -7,6 +7,7 @@ from torpor.core.errors import Refused
 from torpor.core.messages import By
 from torpor.ports import Asked
 from torpor.runtime.questions import UNKNOWN
+from torpor.runtime.retention import delete
 from torpor.runtime.threads import Begun, Threads
 from torpor.web.access import verified
 from torpor.web.bodies import value
@@ -145,6 +146,13 @@ class ThreadWeb:
     async def close(self, request: Request) -> Response:
         await self._threads.close(_id(request), _by(request))
         return answer(202, Done(_id(request), "close"))
+
+    async def delete(self, request: Request) -> Response:
+        forks = request.query_params.get("forks", "false")
+        if forks not in ("true", "false"):
+            raise Problem(400, "forks is true or false.")
+        gone = await delete(self._threads.store, self._threads.queue, _id(request), forks=forks == "true")
+        return answer(200, gone)
 
     async def ticket(self, request: Request) -> Response:
         wanted = await value(request, TicketWanted, self._body_limit)
