@@ -1,13 +1,16 @@
 """``torpor mcp``: agents and tools for MCP clients, and MCP servers looked into."""
 
+import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from torpor.cli.options import AgentRefs, Config, Json, Store, run, settings_of, with_agents
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from torpor.agent import Agent
     from torpor.mcp.desk import Desk
     from torpor.mcp.stdio import Pipes
@@ -159,12 +162,11 @@ async def _serve(settings: "Settings", wanted: _Wanted, pipes: "Pipes | None", l
             await stack.enter_async_context(parts.working(settings.workers))
         server = build(desk)
         if pipes is not None:
-            _say("serving over standard input and output", desk)
-            await _until_signalled(serve_pipes(server, pipes))
+            where, work = "over standard input and output", serve_pipes(server, pipes)
         else:
             url = await stack.enter_async_context(serving(server, listen, token, settings.public_url))
-            _say(f"serving {url}, token in {settings.token_path}", desk)
-            await _until_signalled(None)
+            where, work = f"{url}, token in {settings.token_path}", asyncio.Event().wait()
+        await _until_signalled(work, lambda: _say(f"serving {where}", desk))
     return 0
 
 
@@ -235,15 +237,14 @@ async def _take_callbacks(parts: "Parts", stack: contextlib.AsyncExitStack) -> N
     await parts.register(parts.here, "runtime")
 
 
-async def _until_signalled(work: "object | None") -> None:
-    import asyncio
-    from collections.abc import Coroutine
-
+async def _until_signalled(work: "Coroutine[Any, Any, object]", ready: "Callable[[], None]") -> None:
+    """Work until that is done, or a signal ends it in order."""
     from torpor.cli.working import until_signalled
 
-    tasks = [asyncio.create_task(until_signalled(), name="torpor-signals")]
-    if isinstance(work, Coroutine):
-        tasks.append(asyncio.create_task(work, name="torpor-mcp"))
+    signalled = asyncio.create_task(until_signalled(), name="torpor-signals")
+    await asyncio.sleep(0)
+    ready()
+    tasks: list[asyncio.Task[Any]] = [signalled, asyncio.create_task(work, name="torpor-mcp")]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

@@ -96,7 +96,7 @@ def schema(kind: type[Any]) -> dict[str, Any]:
     """The JSON Schema of a shape, without references, as clients with plain readers need it."""
     _, parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     found: dict[str, Any] = _inlined(parts[kind.__name__], parts)
-    return found
+    return {key: value for key, value in found.items() if key not in ("title", "description")}
 
 
 def _inlined(value: Any, parts: dict[str, Any]) -> Any:
