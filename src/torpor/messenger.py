@@ -40,15 +40,15 @@ class Messenger:
         self._bridge = bridge
         self._answering: set[str] = set()
 
-    async def manifest(self, server: str) -> bytes:
-        """A server's manifest, fetched and found valid."""
+    async def manifest(self, server: str, user: str = "") -> bytes:
+        """A server's manifest for a user, fetched and found valid."""
         if is_bridged(server):
-            return await self._need_bridge(server).manifest(server)
+            return await self._need_bridge(server).manifest(server, user)
         return await self._transport.discover(server)
 
-    def has_changed(self, server: str, hash: str) -> bool:
+    def has_changed(self, server: str, hash: str, user: str = "") -> bool:
         """Whether a server is known to have another manifest by now; those of RAP servers are kept."""
-        return bool(self._bridge and is_bridged(server) and self._bridge.has_changed(server, hash))
+        return bool(self._bridge and is_bridged(server) and self._bridge.has_changed(server, hash, user))
 
     def _need_bridge(self, server: str) -> Bridge:
         if self._bridge is None:

@@ -1,5 +1,6 @@
 """kill -9 of a runtime in the midst of calls: the right result, or an honest word that nobody knows it."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from torpor import Refused, Runtime
 
 ROOT = Path(__file__).parents[2]
 SOON = 40.0
@@ -87,3 +90,28 @@ def test_a_task_goes_on_and_gives_its_result_once(tmp_path: Path, pause: float) 
     assert reply == "build done: once" or (not pause and "its outcome is unknown" in reply)
     assert effects(tmp_path) == ["build once"]
     gone(tmp_path)
+
+
+@pytest.mark.slow
+async def test_who_is_asked_while_the_process_dies_is_not_asked_any_more(tmp_path: Path) -> None:
+    """An old server's question lives as long as its connection: the call is lost with it."""
+    dying = start(tmp_path, "ask", 0.0)
+    async with Runtime(f"sqlite:///{tmp_path / 't.db'}", listen=None, workers=0) as runtime:
+        async with asyncio.timeout(SOON):
+            while not (asked := await waits_of(runtime)):
+                await asyncio.sleep(0.05)
+        dying.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(dying.communicate)
+        living = start(tmp_path, "ask", 0.0)
+        await asyncio.to_thread(living.communicate, timeout=SOON)
+        assert "its outcome is unknown" in (tmp_path / "reply").read_text()
+        assert await waits_of(runtime) == []
+        assert (await runtime.thread("t").answer(asked[0], {"city": "Riga"})).outcome == "unknown"
+    assert not (tmp_path / "effects").exists()
+
+
+async def waits_of(runtime: Runtime) -> list[str]:
+    try:
+        return [one.id for one in await runtime.thread("t").waits()]
+    except Refused:
+        return []

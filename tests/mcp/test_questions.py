@@ -1,5 +1,6 @@
 """What MCP servers ask, as people are asked it, and what people say, as servers are told it."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -7,10 +8,11 @@ import pytest
 
 from torpor.core.errors import Refused
 from torpor.core.request import InputItem, TurnItem
+from torpor.core.signals import AnySignal
 from torpor.runtime.roster import CallContext
 from torpor.stores.memory import MemoryStore
 from torpor.testing.clock import START, FakeClock
-from torpor.tools.mcp.asking import Asked, asked_of, name_of, number_of
+from torpor.tools.mcp.asking import Asked, Asking, asked_of, name_of, number_of
 from torpor.tools.mcp.records import Question, Record, Records, Run, said
 from torpor.tools.mcp.sampling import _items
 from torpor.tools.mcp.tasks import Look, look_of, pause
@@ -212,3 +214,22 @@ def test_messages_of_sampling() -> None:
 def test_messages_that_no_model_is_asked(messages: Any) -> None:
     with pytest.raises(Refused):
         _items(messages, START)
+
+
+async def test_an_answer_that_another_process_took_is_found() -> None:
+    """The server waits here; the choice was told elsewhere."""
+    run = a_run()
+    posted: list[AnySignal] = []
+
+    async def post(signal: AnySignal) -> bool:
+        posted.append(signal)
+        return True
+
+    store = MemoryStore(FakeClock())
+    asking = Asking(store, store, post)
+    waiting = asyncio.create_task(asking.live(run, {"message": "?", "requestedSchema": one_of(("a", ENUM))}))
+    while not posted:
+        await asyncio.sleep(0)
+    await run.records.answer("t", "c", 1, "1")
+    assert await waiting == {"action": "accept", "content": {"a": "g"}}
+    assert run.record.questions == ()

@@ -66,11 +66,11 @@ class Lines:
         self._fate = fate
         self._works = works
 
-    async def manifest(self, address: str) -> bytes:
+    async def manifest(self, address: str, user: str = "") -> bytes:
         assert address == LINES.address
         return self._works.manifest
 
-    def has_changed(self, address: str, hash: str) -> bool:
+    def has_changed(self, address: str, hash: str, user: str = "") -> bool:
         return hashlib.sha256(self._works.manifest).hexdigest() != hash
 
     async def has_begun(self, context: CallContext) -> bool:

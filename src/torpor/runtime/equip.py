@@ -25,10 +25,10 @@ MANIFESTS = 64
 class Discovery(Protocol):
     """The way to a tool server's manifest."""
 
-    async def manifest(self, server: str) -> bytes:
-        """The manifest, fetched and found valid. ``Refused`` if it is not, ``Unavailable`` if none came."""
+    async def manifest(self, server: str, user: str = "") -> bytes:
+        """The manifest for a user, found valid. ``Refused`` if it is not, ``Unavailable`` if none came."""
 
-    def has_changed(self, server: str, hash: str) -> bool:
+    def has_changed(self, server: str, hash: str, user: str = "") -> bool:
         """Whether the server is known to have another manifest by now; asks nobody."""
 
 
@@ -71,24 +71,25 @@ class Equipment:
         if len(self._manifests) > MANIFESTS:
             self._manifests.popitem(last=False)
 
-    async def equip(self, member: Member, step: Step) -> float:
-        """Record what is missing. Above 0: wait, and look again at that instant."""
+    async def equip(self, member: Member, step: Step, user: str = "") -> float:
+        """Record what is missing, as ``user`` may use it. Above 0: wait, and look again at that instant."""
         again = 0.0
         for server in member.servers:
             recorded = step.head.toolsets.get(server)
-            if recorded is None or self._is_over(step, server, recorded):
-                again = max(again, await self._look(member, step, server, first=recorded is None))
+            if recorded is None or self._is_over(step, server, recorded, user):
+                looked = await self._look(member, step, server, user, first=recorded is None)
+                again = max(again, looked)
         return again
 
-    def _is_over(self, step: Step, server: str, recorded: str) -> bool:
+    def _is_over(self, step: Step, server: str, recorded: str, user: str) -> bool:
         """An exchange begins, and there is no manifest yet, or another one by now."""
         if step.head.exchange.completions:
             return False
-        return not recorded or self._discovery.has_changed(server, recorded)
+        return not recorded or self._discovery.has_changed(server, recorded, user)
 
-    async def _look(self, member: Member, step: Step, server: str, *, first: bool) -> float:
+    async def _look(self, member: Member, step: Step, server: str, user: str, *, first: bool) -> float:
         try:
-            body = await self._discovery.manifest(server)
+            body = await self._discovery.manifest(server, user)
         except Refused as error:
             self._go_without(step, server, str(error), first=first)
             return 0.0

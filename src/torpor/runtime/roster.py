@@ -79,11 +79,11 @@ class Bridge(Protocol):
     finds its way on from what the bridge has kept of it.
     """
 
-    async def manifest(self, address: str) -> bytes:
-        """A server's manifest. ``Refused`` if it cannot be used, ``Unavailable`` if none came yet."""
+    async def manifest(self, address: str, user: str = "") -> bytes:
+        """A server's manifest for a user. ``Refused`` if it cannot be used, ``Unavailable`` if none came."""
 
-    def has_changed(self, address: str, hash: str) -> bool:
-        """Whether a server is known to have another manifest now than the one of this hash."""
+    def has_changed(self, address: str, hash: str, user: str = "") -> bool:
+        """Whether a server is known to have another manifest for a user now than the one of this hash."""
 
     async def has_begun(self, context: CallContext) -> bool:
         """Whether an earlier run may have reached the server."""

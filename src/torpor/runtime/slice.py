@@ -143,7 +143,7 @@ def _batches(signals: Sequence[AnySignal]) -> list[Sequence[AnySignal]]:
 async def _complete(slice: Slice) -> Outcome:
     """Ask the model, and judge how that ended."""
     step, kit = slice.step, slice.kit
-    held = await kit.equipment.equip(slice.member, step)
+    held = await kit.equipment.equip(slice.member, step, slice.snapshot.row.user_id)
     if held:
         outcome = await _commit(slice, "equipping")
         return msgspec.structs.replace(outcome, again_at=_soonest(held, outcome.again_at))

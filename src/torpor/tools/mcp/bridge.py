@@ -73,13 +73,13 @@ class McpBridge:
             show=self._show,
         )
 
-    async def manifest(self, address: str) -> bytes:
+    async def manifest(self, address: str, user: str = "") -> bytes:
         """A server's manifest: from a live connection, else the last one known."""
-        return await self.sessions.manifest(address)
+        return await self.sessions.manifest(address, user)
 
-    def has_changed(self, address: str, hash: str) -> bool:
+    def has_changed(self, address: str, hash: str, user: str = "") -> bool:
         """Whether a server has other tools by now."""
-        return self.sessions.has_changed(address, hash)
+        return self.sessions.has_changed(address, hash, user)
 
     async def has_begun(self, context: Facts) -> bool:
         """Whether an earlier run may have reached the server."""

@@ -40,6 +40,9 @@ ROUNDS = 20
 URL_NEEDED = -32042
 """Code of an error that names URLs a person has to visit first."""
 STORE_TRIES = 8
+STARTS = 10
+"""How often in a row a server may be away, or still starting, before a call that has not reached it is given
+up: some minutes."""
 
 Show = Callable[[Run, float, float | None, str], Awaitable[None]]
 """Shows watchers how far a call is."""
@@ -245,10 +248,15 @@ class Calls:
         if run.elapsed > server.call_timeout:
             if run.record.phase in ("sent", "task"):
                 return self._unknown(run, f"its server cannot be reached any more ({error})")
-            return failed(f"{run.facts.name} could not be handed to its server: {error}", "undelivered")
+            return self._undelivered(run, error)
+        if not run.record.phase and run.record.failed >= STARTS:
+            return self._undelivered(run, error)
         pause = max(backoff(run.record.failed, 0.5, 1.0, 60.0), error.retry_after or 0.0)
         await run.save(failed=run.record.failed + 1)
         return Later(self._clock.now() + pause, str(error))
+
+    def _undelivered(self, run: Run, error: Unavailable) -> ResultParts:
+        return failed(f"{run.facts.name} could not be handed to its MCP server: {error}", "undelivered")
 
     # ---------------------------------------------------------------- tasks
 
