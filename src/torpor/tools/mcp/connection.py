@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import anyio
@@ -363,6 +364,7 @@ def _peeled(error: BaseException) -> BaseException:
 
 
 def _version() -> str:
-    from torpor import __version__
-
-    return __version__
+    try:
+        return version("torpor")
+    except PackageNotFoundError:
+        return "0"
