@@ -94,6 +94,15 @@ async def test_a_form_is_filled_in_while_the_server_waits(tmp_path: Path) -> Non
     assert answer == {"action": "accept", "content": {"city": "Riga"}}
 
 
+async def test_time_that_a_person_takes_counts_for_no_limit(tmp_path: Path) -> None:
+    server = depot(tmp_path, idle_timeout=0.4, call_timeout=0.8)
+    async with calling(server, [call("ask", tag="x"), told]) as (_, thread):
+        asked = await question(thread)
+        await asyncio.sleep(1.2)
+        await thread.answer(asked.id, {"city": "Riga"})
+        assert json.loads(await text(thread))["action"] == "accept"
+
+
 async def test_a_form_may_be_declined(tmp_path: Path) -> None:
     async with calling(depot(tmp_path), [call("ask", tag="x"), told]) as (_, thread):
         await thread.answer((await question(thread)).id, "decline")

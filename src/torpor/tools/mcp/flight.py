@@ -33,6 +33,7 @@ class Flight:
         self._idle = idle
         self._end = end
         self._questions = 0
+        self._since = 0.0
 
     def alive(self) -> None:
         """The server has shown a sign of life: the idle limit begins anew."""
@@ -40,17 +41,21 @@ class Flight:
             self._set(min(asyncio.get_running_loop().time() + self._idle, self._end))
 
     async def ask(self, request: "ElicitRequest | CreateMessageRequest") -> Any:
-        """Have a question answered; the server is not idle meanwhile."""
+        """Have a question answered; that time counts for no limit."""
         assert self.asked is not None
+        if not self._questions:
+            self._since = asyncio.get_running_loop().time()
         self._questions += 1
-        self._set(self._end)
+        self._set(None)
         try:
             return await self.asked(request)
         finally:
             self._questions -= 1
+            if not self._questions:
+                self._end += asyncio.get_running_loop().time() - self._since
             self.alive()
 
-    def _set(self, when: float) -> None:
+    def _set(self, when: float | None) -> None:
         with suppress(RuntimeError):  # it has run out, or the request is done
             self._clock.reschedule(when)
 
