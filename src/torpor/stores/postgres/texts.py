@@ -10,8 +10,9 @@ from typing import Any
 
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap
+from psycopg.types.array import ListBinaryDumper
 from psycopg.types.numeric import FloatBinaryDumper, Int8BinaryDumper
-from psycopg.types.string import StrBinaryDumper, TextBinaryLoader, TextLoader
+from psycopg.types.string import StrBinaryDumper, StrDumper, TextBinaryLoader, TextLoader
 
 from torpor.core.text import clean
 
@@ -31,14 +32,25 @@ def unescaped(text: str) -> str:
     return _MARKED.sub(lambda pair: "\0" if pair[1] == "0" else pair[1], text) if _MARK in text else text
 
 
-class TextDumper(StrBinaryDumper):
+def _encoded(text: str) -> bytes:
+    try:
+        return escaped(text).encode()
+    except UnicodeEncodeError:
+        return escaped(clean(text)).encode()
+
+
+class TextToBinary(StrBinaryDumper):
     """Text to the server."""
 
     def dump(self, obj: str) -> Buffer:
-        try:
-            return escaped(obj).encode()
-        except UnicodeEncodeError:
-            return escaped(clean(obj)).encode()
+        return _encoded(obj)
+
+
+class TextToText(StrDumper):
+    """Text to the server, in a list that is not binary."""
+
+    def dump(self, obj: str) -> Buffer:
+        return _encoded(obj)
 
 
 class TextFromBinary(TextBinaryLoader):
@@ -57,7 +69,9 @@ class TextFromText(TextLoader):
 
 def adapt(adapters: AdaptersMap) -> None:
     """Make a connection's values pass as above."""
-    adapters.register_dumper(str, TextDumper)
+    adapters.register_dumper(list, ListBinaryDumper)
+    adapters.register_dumper(str, TextToText)
+    adapters.register_dumper(str, TextToBinary)
     adapters.register_dumper(int, Int8BinaryDumper)
     adapters.register_dumper(float, FloatBinaryDumper)
     loaders: list[Any] = [TextFromText, TextFromBinary]
