@@ -303,12 +303,13 @@ def open_parts(settings: Any, agents: Sequence[Agent] = (), **options: Any) -> P
     options.setdefault("claim", settings.claim)
     options.setdefault("reserved", settings.reserved)
     options.setdefault("owner_cap", settings.owner_cap)
-    options.setdefault("keep", _keep(settings))
+    options.setdefault("keep", keep_of(settings))
     options.setdefault("mcp", Configured(settings.mcp, settings.mcp_servers, os.environ))
     return Parts(settings.store, chosen, **options)
 
 
-def _keep(settings: Any) -> Keep:
+def keep_of(settings: Any) -> Keep:
+    """For how long things are kept, by the settings."""
     days = (settings.keep_closed_days, settings.keep_records_days, settings.keep_ids_days)
     closed, records, ids = (each * DAY for each in days)
     return Keep(closed, records, ids)

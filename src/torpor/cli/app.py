@@ -20,6 +20,8 @@ COMMANDS = (
     "stop",
     "nudge",
     "close",
+    "delete",
+    "prune",
     "compact",
     "migrate",
     "doctor",

@@ -38,6 +38,8 @@ STEP = 500
 TRIES = 20
 """How often a tree that grows meanwhile is looked at again, before it is given up."""
 
+_WORDS = {"inbox": "signals", "absorbed": "ids of signals", "ids": "ids of signals", "outbox": "effects"}
+
 Told = Callable[[str, int], None]
 """Is told how many more rows of a kind were erased or forgotten."""
 
@@ -332,4 +334,4 @@ async def _is_time(backend: Backend) -> bool:
 
 def in_words(rows: Mapping[str, int]) -> str:
     """Counts by kind, as people read them."""
-    return ", ".join(f"{count:,} {kind}" for kind, count in rows.items()) or "nothing"
+    return ", ".join(f"{_WORDS.get(kind, kind)} {count:,}" for kind, count in rows.items()) or "nothing"
