@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from torpor.core.definition import ToolSpec
 from torpor.tools.bridged import McpServer
-from torpor.tools.catalog import read_manifest, tools_of
-from torpor.tools.mcp.listing import RESERVED, Listing, make_listing, prefixed, sign_in_listing
+from torpor.tools.catalog import assemble, read_manifest, tools_of
+from torpor.tools.mcp.listing import RESERVED, Listing, make_listing, sign_in_listing
 
 
 def server(**more: Any) -> McpServer:
@@ -68,8 +69,26 @@ def test_a_name_that_fits_keeps_it_when_another_one_becomes_the_same() -> None:
 def test_a_prefix_goes_before_every_name_and_a_clash_has_another() -> None:
     listing = make_listing(server(prefix="p_"), [tool("a.b")])
     assert shown(listing) == ["p_a_b"]
-    assert prefixed(server(), "search") == "srv_search"
-    assert len(prefixed(server(), "s" * 64)) == 64
+    assert server().prefixed("search") == "srv_search"
+    assert len(server().prefixed("s" * 64)) == 64
+
+
+def test_of_two_tools_of_one_name_those_of_mcp_servers_give_way() -> None:
+    first, second = McpServer("one", command=["x"]), McpServer("two", command=["x"])
+    listed = [
+        (each, make_listing(each, [tool("search"), tool(f"own_{each.name}")]).manifest)
+        for each in (first, second)
+    ]
+    catalog = assemble((), (), listed)
+    assert sorted(catalog.tools) == ["one_search", "own_one", "own_two", "two_search"]
+    assert catalog.tools["two_search"].server == "mcp:two"
+    assert catalog.problems == ()
+    mine = ToolSpec("search", "Mine.", {"type": "object"}, lambda _: [])
+    assert sorted(assemble([mine], (), listed[:1]).tools) == ["one_search", "own_one", "search"]
+    taken = ToolSpec("one_search", "Mine.", {"type": "object"}, lambda _: [])
+    catalog = assemble([mine, taken], (), listed[:1])
+    assert sorted(catalog.tools) == ["own_one", "search"]
+    assert "both the function one_search and mcp:one define it" in catalog.problems[0]
 
 
 @pytest.mark.parametrize(

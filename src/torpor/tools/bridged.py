@@ -1,6 +1,7 @@
 """MCP servers as an agent's author configures them."""
 
 import dataclasses
+import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -154,12 +155,26 @@ class McpServer:
         """The hosts that requests for this server may find at addresses which are not public."""
         return reach(self.url or "", self.private_hosts)
 
+    def prefixed(self, tool: str) -> str:
+        """Another name for a tool whose own is taken: that of the server goes before it."""
+        return short_name(fit_name(f"{self.name}_{tool}"))
+
     def offers(self, tool: str) -> bool:
         """Whether a tool is allowed and not denied, by the server's name for it or by the one shown."""
         names = {tool, tool.removeprefix(self.prefix), self.prefix + tool}
         if any(_is_one_of(name, self.deny) for name in names):
             return False
         return self.allow is None or any(_is_one_of(name, self.allow) for name in names)
+
+
+def short_name(name: str) -> str:
+    """A name that providers take: of a longer one the beginning, and what tells it apart."""
+    return name if len(name) <= NAME_LIMIT else f"{name[: NAME_LIMIT - 9]}_{digest(name)}"
+
+
+def digest(text: str) -> str:
+    """Eight digits that tell texts apart."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def is_bridged(address: str) -> bool:

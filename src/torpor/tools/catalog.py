@@ -227,14 +227,15 @@ def assemble(
 ) -> Catalog:
     """All tools of an agent by name.
 
-    Two sources of one name: neither is offered, and a problem names both. A built-in always keeps its name.
-    A manifest that cannot be used is a problem, and none of its tools is offered.
+    Two sources of one name: neither is offered, and a problem names both, but a tool of an MCP server gives
+    way: the server's name goes before its own. A built-in always keeps its name. A manifest that cannot be
+    used is a problem, and none of its tools is offered.
     """
     tools = {spec.name: spec for spec in builtins}
     sources = dict.fromkeys(tools, BUILTIN)
     problems: list[str] = []
     clashes: set[str] = set()
-    for spec, source in _offered(functions, manifests, problems):
+    for spec, source in _apart(_offered(functions, manifests, problems), manifests):
         if spec.name in RESERVED or sources.get(spec.name) == BUILTIN:
             problems.append(f"Tool {spec.name!r} of {source} is not offered: the name is reserved.")
         elif spec.name in sources:
@@ -247,6 +248,21 @@ def assemble(
     for name in clashes:
         del tools[name]
     return Catalog(tools, tuple(problems))
+
+
+def _apart(
+    offered: Iterable[tuple[ToolSpec, str]], manifests: Sequence[tuple[ToolServer, Manifest | bytes]]
+) -> Iterable[tuple[ToolSpec, str]]:
+    """Tools by names of which only those can be the same that nobody may change."""
+    servers = {server.address: server for server, _ in manifests if isinstance(server, McpServer)}
+    listed = list(offered)
+    counts = Counter(spec.name for spec, _ in listed)
+    for spec, source in listed:
+        server = servers.get(spec.server)
+        if server is not None and counts[spec.name] > 1:
+            yield msgspec.structs.replace(spec, name=server.prefixed(spec.name)), source
+        else:
+            yield spec, source
 
 
 def _offered(

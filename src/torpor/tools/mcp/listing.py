@@ -22,7 +22,7 @@ import msgspec
 from torpor.core.builtins import BUILTINS
 from torpor.core.request import INJECTED
 from torpor.core.text import clean, cleaned
-from torpor.tools.bridged import NAME_LIMIT, McpServer, fit_name
+from torpor.tools.bridged import NAME_LIMIT, McpServer, digest, fit_name, short_name
 from torpor.tools.schema import check_schema
 
 RESERVED = frozenset({INJECTED, "read_result", *(tool.name for tool in BUILTINS)})
@@ -110,15 +110,10 @@ def sign_in_listing(server: McpServer) -> Listing:
     return Listing(body, _hash(body), {shown: Offered(shown, "", "sign_in", "safe")})
 
 
-def prefixed(server: McpServer, shown: str) -> str:
-    """Another name for a tool whose own is taken: that of its server goes before it."""
-    return _short(fit_name(f"{server.name}_{shown}"))
-
-
 def own_name(server: McpServer, what: str) -> str:
     """The name of a tool that this package adds for a server."""
     name = fit_name(f"{server.name}_{what}")
-    return name if len(name) <= NAME_LIMIT else f"{_digest(server.name)}_{what}"
+    return name if len(name) <= NAME_LIMIT else f"{digest(server.name)}_{what}"
 
 
 def fingerprint(server: McpServer) -> str:
@@ -132,14 +127,6 @@ def fingerprint(server: McpServer) -> str:
 
 def _hash(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= NAME_LIMIT else f"{name[: NAME_LIMIT - 9]}_{_digest(name)}"
 
 
 def _manifest(server: McpServer, tools: list[dict[str, Any]]) -> bytes:
@@ -226,13 +213,13 @@ def _repaired(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _shown_names(server: McpServer, names: list[str]) -> dict[str, str]:
     """By the server's name the one that is shown: fitting, not reserved, and no two the same."""
-    fitted = {name: _short(server.prefix + fit_name(clean(name))) for name in names}
+    fitted = {name: short_name(server.prefix + fit_name(clean(name))) for name in names}
     counts = Counter(fitted.values())
     shown = {}
     for name, fit in fitted.items():
         is_changed = counts[fit] > 1 and fit != server.prefix + name
-        own = f"{fit[: NAME_LIMIT - 9]}_{_digest(name)}" if is_changed else fit
-        shown[name] = prefixed(server, own) if own in RESERVED else own
+        own = f"{fit[: NAME_LIMIT - 9]}_{digest(name)}" if is_changed else fit
+        shown[name] = server.prefixed(own) if own in RESERVED else own
     return shown
 
 

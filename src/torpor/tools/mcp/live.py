@@ -21,7 +21,7 @@ from torpor.tools.mcp import content, resources
 from torpor.tools.mcp.connection import Connection
 from torpor.tools.mcp.faults import Lost, SignInNeeded, TimedOut
 from torpor.tools.mcp.flight import Flight
-from torpor.tools.mcp.listing import Listing, Offered, own_name, prefixed
+from torpor.tools.mcp.listing import Listing, Offered, own_name
 from torpor.tools.mcp.session import Progress, Task
 
 KEY = "torpor/key"
@@ -77,7 +77,7 @@ class LiveSession:
             return offered[shown]
         if shown == own_name(self.server, "sign_in"):
             return Offered(shown, "", "sign_in", "safe")
-        clashing = (one for one in offered.values() if prefixed(self.server, one.shown) == shown)
+        clashing = (one for one in offered.values() if self.server.prefixed(one.shown) == shown)
         own = (one for one in offered.values() if one.name == shown and self.server.wrapped)
         return next(clashing, None) or next(own, None)
 
