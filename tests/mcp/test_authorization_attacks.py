@@ -56,6 +56,8 @@ async def test_states_that_are_not_ours_are_refused(world: World) -> None:
     flow = (await here._flows.waiting())[0]
     callback = here._keys.mint("t1", "c1-0")
     others = here._keys.mint("t1", "c1-0", f"oauth@{flow[0]}.another")
+    scope = (await here._keys.read(state)).scope
+    as_callback = here._keys.mint("t1", "c1-0", scope.replace("oauth@", "call@"))
     thread = here._keys.mint("t2", "c1-0", (await here._keys.read(state)).scope)
     forged = [
         "",
@@ -65,7 +67,7 @@ async def test_states_that_are_not_ours_are_refused(world: World) -> None:
         f"k2.{payload}.{mac}",
         f"{key}.{payload}x.{mac}",
     ]
-    for one in (*forged, callback, others, thread):
+    for one in (*forged, callback, as_callback, others, thread):
         found = await here.finish("files", one, code, iss=back["iss"])
         assert not found.ok
         assert found.status in (400, 410)
@@ -207,6 +209,7 @@ async def test_pkce_may_go_unsaid_where_a_client_is_configured(world: World) -> 
     with pytest.raises(Refused, match="PKCE"):
         await world.url(here, server=server)
     world.desk.metadata["code_challenge_methods_supported"] = None
+    world.clock.advance(10)
     assert (await world.finish(here, await world.url(here, server=server))).ok
 
 

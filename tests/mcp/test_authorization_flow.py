@@ -514,3 +514,35 @@ async def test_a_consent_during_a_renewal_wins(world: World) -> None:
     on.set()
     assert (await renewal).status_code == 200
     assert await here._grants.read(mark) == agreed
+
+
+@pytest.mark.parametrize("error", ["unauthorized_client", "server_error", "<b>made up</b>"])
+async def test_an_authorization_server_that_gives_no_code(
+    world: World, error: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = await world.open()
+    back = await agree(await world.url(here))
+    found = await here.finish("files", back["state"], iss=back["iss"], error=error)
+    assert (found.ok, found.status) == (False, 502)
+    assert world.told == [("t1", "c1-0", "failed")]
+    assert (error in caplog.text) == ("<" not in error)
+    await world.sign_in(here)
+    assert len(world.desk.clients) == (2 if error == "unauthorized_client" else 1)
+
+
+async def test_calls_that_come_together_ask_a_server_that_is_away_once(world: World) -> None:
+    here = await world.open()
+    needed = await world.needed(here)
+
+    async def busy(_: Request) -> Response:
+        return Response("later", 503, headers={"Retry-After": "9"})
+
+    world.desk.instead["/.well-known/oauth-protected-resource/mcp"] = busy
+    begun = [here.begin(needed, f"t{number}", "c1-0") for number in range(20)]
+    found = await asyncio.gather(*begun, return_exceptions=True)
+    assert {type(one) for one in found} == {Unavailable}
+    assert {getattr(one, "retry_after", None) for one in found} == {9.0}
+    assert world.desk.asked.count("/.well-known/oauth-protected-resource/mcp") == 1
+    world.clock.advance(10)
+    world.desk.instead.clear()
+    assert await here.begin(needed, "t1", "c1-0") is not None

@@ -10,6 +10,7 @@ import dataclasses
 import hmac
 import logging
 from collections.abc import Awaitable, Callable
+from copy import copy
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -38,10 +39,22 @@ __all__ = ["AuthorizationNeeded", "Authorizations", "Challenge", "Consent", "Fin
 
 REUSED = 86_400.0
 """Seconds for which a call that asks again is given the same URL."""
+DISCOVERY_SECONDS = 45.0
+"""For all that servers are asked before a person can be."""
 KNOWN_SECONDS = 60.0
+"""For which it is kept what they said."""
+FAILED_SECONDS = 2.0
+"""For which it is kept that they could not be asked, so that calls which come together do not queue up."""
 KNOWN_MOST = 256
 TIDY_EVERY = 3_600.0
 CODE_LIMIT = 8_192
+REGISTERED_ANEW = frozenset({"invalid_client", "unauthorized_client"})
+"""Error codes that say that our client is not known, or not as it should be."""
+ERRORS = REGISTERED_ANEW | {
+    "consent_required", "interaction_required", "invalid_request", "invalid_scope", "invalid_target",
+    "login_required", "server_error", "temporarily_unavailable", "unsupported_response_type",
+}  # fmt: skip
+"""Error codes that are repeated to whoever reads the log; nothing else of what a browser brings is."""
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +121,7 @@ class Authorizations:
         self._flows = Flows(side, vault)
         self._registrations = Registrations(side, vault, clock)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._known: dict[tuple[str, ...], tuple[float, Protected]] = {}
+        self._known: dict[tuple[str, ...], tuple[float, Protected | Refused | Unavailable]] = {}
         self._tidied = float("-inf")
 
     @classmethod
@@ -193,13 +206,26 @@ class Authorizations:
         oauth = server.oauth.scope if server.oauth else ""
         key = (server.name, server.url or "", challenge.resource_metadata, challenge.scope, oauth)
         until, known = self._known.get(key, (0.0, None))
-        if known is not None and self._clock.now() < until:
+        if known is None or self._clock.now() >= until:
+            known = await self._discovered(server, challenge, bounds)
+            seconds = KNOWN_SECONDS if isinstance(known, Protected) else FAILED_SECONDS
+            if len(self._known) >= KNOWN_MOST:
+                self._known.clear()
+            self._known[key] = (self._clock.now() + seconds, known)
+        if isinstance(known, Protected):
             return known
-        found = await discover(server, challenge, bounds)
-        if len(self._known) >= KNOWN_MOST:
-            self._known.clear()
-        self._known[key] = (self._clock.now() + KNOWN_SECONDS, found)
-        return found
+        raise copy(known)
+
+    async def _discovered(
+        self, server: McpServer, challenge: Challenge, bounds: Bounds
+    ) -> Protected | Refused | Unavailable:
+        try:
+            async with asyncio.timeout(DISCOVERY_SECONDS):
+                return await discover(server, challenge, bounds)
+        except TimeoutError:
+            return Unavailable(f"Where to sign in at {server.name!r} was not to be had in time.")
+        except (Refused, Unavailable) as error:
+            return error
 
     async def has_token(self, server: McpServer, user: str, scope: str = "") -> bool:
         """Whether there is a token that covers the scopes; perhaps one that has to be renewed first."""
@@ -241,10 +267,18 @@ class Authorizations:
             logger.warning("a sign-in at %r was answered by another authorization server", flow.server)
             return _MIXED
         if error:
-            return await self._given_up(flow, "declined" if error == "access_denied" else "failed")
+            return await self._refused(flow, error)
         if not 0 < len(code) <= CODE_LIMIT:
             return _INVALID
         return await self._redeem(flow, code)
+
+    async def _refused(self, flow: Flow, error: str) -> Finished:
+        """The authorization server gave no code."""
+        if error == "access_denied":
+            return await self._given_up(flow, "declined")
+        if error in REGISTERED_ANEW:
+            await self._registrations.forget(flow.issuer, flow.client)
+        return await self._failed(flow, Refused(error if error in ERRORS else "for a reason of its own"))
 
     async def _redeem(self, flow: Flow, code: str) -> Finished:
         attempt = await self._attempts.take(f"code/{flow.nonce}")
@@ -260,7 +294,7 @@ class Authorizations:
         try:
             token = await exchange(flow.issuer, flow.client, flow.bounds, form)
         except Rejected as error:
-            if error.kind in ("invalid_client", "unauthorized_client"):
+            if error.kind in REGISTERED_ANEW:
                 await self._registrations.forget(flow.issuer, flow.client)
             return await self._failed(flow, error)
         except (Refused, Unclear) as error:
