@@ -190,7 +190,7 @@ def check_family(family: Family) -> None:
             if other.head.parent == id and other.head.state != "closed"
         }
         assert set(head.children) == (living if head.state != "closed" else set()), id
-        assert head.used == sum(child.quota + 1 for child in head.children.values())
+        assert head.used == sum(child.places for child in head.children.values())
         assert head.used <= (head.quota if head.parent else played.definition.limits.threads)
         check_posts(family, played)
         check_rest(family, played)

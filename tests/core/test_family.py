@@ -21,6 +21,7 @@ from torpor.core.messages import (
     Happened,
     Informed,
     Link,
+    Noted,
     Reported,
     Result,
     Resumed,
@@ -32,6 +33,7 @@ from torpor.core.messages import (
 )
 from torpor.core.signals import BornSignal, ClosedSignal, ReportedSignal, StoppedSignal, Told
 from torpor.core.spawning import child_id
+from torpor.core.thread import evolve
 
 
 def last_error(played: Played) -> str:
@@ -202,6 +204,41 @@ def test_quotas_are_shared_out_and_come_back() -> None:
     assert family.kin[grandchild].head.quota == (quota - 1) // 8
     closing(family, child)
     assert family.root.head.used == 0
+
+
+def test_a_child_that_rests_gives_back_what_it_has_not_used() -> None:
+    family = begun(threads=20)
+    child = family.spawn()
+    quota = family.kin[child].head.quota
+    assert (quota, family.root.head.used) == (2, 3)
+    family.reply(child, "Done.")
+    assert family.root.head.used == 1
+    family.reply(THREAD, tool_call("send_message_to_child", thread_id=child, message="Go on."))
+    assert family.root.head.used == 3
+    family.absorb(THREAD, family.root.stop())
+    family.settle()
+    assert family.root.head.used == 1
+    family.absorb(child, family.kin[child].close())
+    family.settle()
+    assert family.root.head.used == 0
+
+
+def test_a_child_that_rests_is_not_spoken_to_while_all_places_are_taken() -> None:
+    family = begun(threads=20)
+    child = family.spawn()
+    family.reply(child, "Done.")
+    while family.root.head.used <= 18:
+        family.spawn()
+    family.reply(THREAD, tool_call("send_message_to_child", thread_id=child, message="Go on."))
+    assert "as many threads work below this one" in last_error(family.root)
+    assert family.root.head.children[child].state == "ended"
+
+
+def test_who_is_no_child_any_more_takes_no_place() -> None:
+    family = begun(threads=20)
+    before = family.root.head
+    after = evolve(before, Noted(2_000.0, Addressed("gone")))
+    assert after == msgspec.structs.replace(before, length=before.length + 1)
 
 
 def test_a_root_can_have_all_the_children_it_may_have() -> None:

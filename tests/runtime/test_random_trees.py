@@ -192,7 +192,7 @@ async def check(world: World) -> None:
 
 def check_family(thread: str, head: Head, all_: dict[str, Head]) -> None:
     """Who is whose child is told alike by both; nobody lives below what is closed; places are counted."""
-    assert head.used == sum(child.quota + 1 for child in head.children.values())
+    assert head.used == sum(child.places for child in head.children.values())
     for id in head.children:
         assert all_[id].parent == thread
         assert all_[id].state != "closed"

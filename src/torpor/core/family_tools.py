@@ -113,6 +113,8 @@ def _send_message_to_child(step: Step, call: str, arguments: dict[str, Any]) -> 
         return error(f"{id[:SHOWN]!r} is not a living child of this thread. Living: {known}.")
     if not message.strip():
         return error("the message is empty.")
+    if child.quota + 1 - child.places > allowance(step):
+        return error("as many threads work below this one as may. Wait until some have come to an end.")
     by = By("thread", step.thread, "store")
     told = Told(
         id, f"{call}/told", step.now, by, trace=step.trace, sender=step.thread, parts=(Text(message),)

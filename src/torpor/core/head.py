@@ -65,6 +65,10 @@ class QueuedText(Stored, frozen=True):
     at: float
 
 
+RESTING = frozenset({"ended", "stopped"})
+"""States of children below which nothing works."""
+
+
 class Child(Stored, frozen=True):
     """A living child of a thread."""
 
@@ -78,6 +82,11 @@ class Child(Stored, frozen=True):
     """``open``, ``ended`` (its exchange is over), ``parked`` or ``stopped``, as it said last."""
     source: str = ""
     """For an event child: the call of the subscription."""
+
+    @property
+    def places(self) -> int:
+        """How many threads it counts as: itself and, where something may work, all that may live below it."""
+        return 1 if self.state in RESTING else self.quota + 1
 
 
 class Gathered(Stored, frozen=True):
@@ -157,7 +166,7 @@ class Head(Stored, frozen=True):
     quota: int = 0
     """How many threads may live below it; 0 for a root: by the agent's limits."""
     used: int = 0
-    """How many of those are taken by living children, their own quotas included."""
+    """How many of those are taken by living children, each as many as it counts for; see ``Child.places``."""
     title: str = ""
     heard: bool = True
     """It has reported since its parent last spoke to it: nobody waits for its words."""

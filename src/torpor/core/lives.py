@@ -46,7 +46,7 @@ def lived(head: Head, at: float, note: Note) -> Head:
             rested = head.rested or note.what != "report"
             return _change(head, heard=True, rested=rested, last_words="")
         case Addressed():
-            return _change(head, children=in_state(head.children, note.child, "open"))
+            return _change(head, **in_state(head, note.child, "open"))
         case Adopted():
             return _change(head, parent=note.parent, ancestors=note.ancestors, rested=False)
         case Forked():
@@ -157,7 +157,10 @@ def _served(held: dict[str, S], servers: dict[str, str]) -> dict[str, S]:
     return {id: _change(one, server=servers.get(one.server, one.server)) for id, one in held.items()}
 
 
-def in_state(children: dict[str, Child], id: str, state: str) -> dict[str, Child]:
-    """Children, one of them in another state than before."""
-    child = children.get(id)
-    return children if child is None else {**children, id: _change(child, state=state)}
+def in_state(head: Head, id: str, state: str) -> dict[str, object]:
+    """What changes in a head when a child of its is in another state than before."""
+    child = head.children.get(id)
+    if child is None:
+        return {}
+    now = _change(child, state=state)
+    return {"children": {**head.children, id: now}, "used": head.used + now.places - child.places}

@@ -139,10 +139,10 @@ def _of_child(head: Head, word: Reported, child: Child) -> dict[str, object]:
     if word.owes and head.rested:  # it goes on after all: its parent shall hear what comes of that
         changes |= {"heard": False, "rested": False}
     if word.what in _STATES:
-        changes["children"] = in_state(head.children, word.thread, _STATES[word.what])
+        changes |= in_state(head, word.thread, _STATES[word.what])
     elif word.what in ("closed", "undelivered"):
         changes["children"] = dropped(head.children, word.thread)
-        changes["used"] = head.used - child.quota - 1
+        changes["used"] = head.used - child.places
     return changes
 
 

@@ -213,7 +213,8 @@ def _changed(head: Head, at: float, note: Parked | Resumed | Stopped | Closed | 
         case Stopped():
             ended = change(head.exchange, open=False)
             below = {id: change(child, state="stopped") for id, child in head.children.items()}
-            return change(head, state="stopped", reason=note.why, exchange=ended, children=below)
+            used = sum([child.places for child in below.values()])
+            return change(head, state="stopped", reason=note.why, exchange=ended, children=below, used=used)
         case Moved():
             return change(_closed(head), pending={}, reason=f"It was moved to {note.to}.")
         case _:
