@@ -19,6 +19,7 @@ LONG = (
     "tests/bench/",
     "tests/cli/test_answer.py",
     "tests/cli/test_commands.py",
+    "tests/cli/test_mcp.py",
     "tests/cli/test_retention.py",
     "tests/cli/test_migrate.py",
     "tests/conformance/test_",

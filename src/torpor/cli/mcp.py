@@ -161,6 +161,7 @@ async def _serve(settings: "Settings", wanted: _Wanted, pipes: "Pipes | None", l
         if settings.workers:
             await stack.enter_async_context(parts.working(settings.workers))
         server = build(desk)
+        work: Coroutine[Any, Any, object]
         if pipes is not None:
             where, work = "over standard input and output", serve_pipes(server, pipes)
         else:

@@ -13,20 +13,8 @@ from torpor.core.request import instant
 from torpor.mcp.asking import Given, read
 from torpor.mcp.caller import CALLER, order
 from torpor.mcp.clients import Client
-from torpor.mcp.offers import (
-    WAIT,
-    WAIT_MOST,
-    Answer,
-    Answered,
-    Ask,
-    Listed,
-    Listing,
-    Offer,
-    One,
-    Start,
-    ThreadList,
-    Wait,
-)
+from torpor.mcp.limits import WAIT, WAIT_MOST
+from torpor.mcp.offers import Answer, Answered, Ask, Listed, Listing, Offer, One, Start, ThreadList, Wait
 from torpor.mcp.outcomes import REPLIED, Asked, Outcome, listed
 from torpor.mcp.reach import Reach
 from torpor.mcp.tickets import Ticket

@@ -10,10 +10,8 @@ from mcp.server.context import ServerRequestContext
 from torpor.core.definition import ToolSpec
 from torpor.mcp.calls import Calls
 from torpor.mcp.clients import Client
+from torpor.mcp.limits import FRESH
 from torpor.mcp.offers import Offer, of_agents, of_tools, shared
-
-FRESH = 30.0
-"""Seconds for which the tools of RAP servers are not asked for again."""
 
 Discover = Callable[[], Awaitable[Sequence[ToolSpec]]]
 """Gives the tools of the RAP servers that answer."""

@@ -11,17 +11,12 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
+from torpor.mcp.limits import BODY_MOST, SESSION_IDLE, SESSIONS_MOST
 from torpor.web.access import Access
 from torpor.web.app import Gate
 from torpor.web.listening import listening
 
 PATH = "/mcp"
-BODY_MOST = 16 * 1024 * 1024
-"""Bytes of one request."""
-SESSIONS_MOST = 1_000
-"""Connections of the older revisions at once."""
-SESSION_IDLE = 1_800.0
-"""Seconds after which a connection that nobody uses is forgotten."""
 
 
 @contextlib.asynccontextmanager

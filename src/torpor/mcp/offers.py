@@ -7,14 +7,11 @@ import msgspec
 from msgspec import Meta
 
 from torpor.core.definition import ToolSpec
+from torpor.mcp.limits import LISTED_MOST, WAIT, WAIT_MOST
 from torpor.mcp.names import stems
 from torpor.mcp.outcomes import Outcome, schema
 
-WAIT = 45.0
-"""Seconds that a call waits for a reply by default: less than the minute after which many clients give up."""
-WAIT_MOST = 3_600.0
 LISTED = 20
-LISTED_MOST = 200
 
 Thread = Annotated[str, Meta(description="The thread's id, as `start` gave it.")]
 Seconds = Annotated[

@@ -20,8 +20,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.server import Server
 from mcp.shared.message import SessionMessage
 
-LINE_MOST = 16 * 1024 * 1024
-"""Bytes of one message of a client."""
+from torpor.mcp.limits import LINE_MOST
+
 QUEUED = 64
 
 Reading = MemoryObjectReceiveStream[SessionMessage | Exception]

@@ -15,14 +15,13 @@ from torpor.core.errors import Refused, TorporError
 from torpor.mcp import results
 from torpor.mcp.calls import Calls
 from torpor.mcp.desk import Desk
+from torpor.mcp.limits import POLL
 from torpor.mcp.offers import Offer
 from torpor.mcp.outcomes import ASKING, WORKING, Outcome
 from torpor.mcp.tickets import Ticket
 
 REVISION = "2025-11-25"
 """The one revision that has tasks of its own."""
-POLL = 2_000
-"""Milliseconds between two looks of a client."""
 FOREVER = 365 * 86_400.0
 RELATED = "io.modelcontextprotocol/related-task"
 
@@ -159,8 +158,8 @@ def _facts(ticket: Ticket, outcome: Outcome) -> dict[str, Any]:
 
 
 def _task(ticket: Ticket, outcome: Outcome) -> dict[str, Any]:
-    return {**_facts(ticket, outcome), "ttl": None, "pollInterval": POLL}
+    return {**_facts(ticket, outcome), "ttl": None, "pollInterval": int(POLL * 1000)}
 
 
 def _extended(ticket: Ticket, outcome: Outcome) -> dict[str, Any]:
-    return {**_facts(ticket, outcome), "ttlMs": None, "pollIntervalMs": POLL}
+    return {**_facts(ticket, outcome), "ttlMs": None, "pollIntervalMs": int(POLL * 1000)}

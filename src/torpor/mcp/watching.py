@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from torpor.core.errors import Refused
 from torpor.core.messages import Call, Happened, Noted, Requested, Result, Turn, Usage, text_of
 from torpor.core.views import PROGRESS
+from torpor.mcp.limits import HEARTBEAT
 from torpor.mcp.outcomes import ASKING, REPLIED, WORKING, Outcome, listed
 from torpor.mcp.tickets import Ticket
 from torpor.ports import LiveEvent
@@ -14,8 +15,6 @@ from torpor.runtime.receipts import Receipt
 from torpor.runtime.replies import Entry, Reply
 from torpor.runtime.threads import Threads
 
-HEARTBEAT = 10.0
-"""Seconds after which a client that waits is told again that the thread is alive."""
 TEXT_EVERY = 1.0
 """Seconds between two tellings of text that is being written."""
 SHOWN = 200
