@@ -45,10 +45,6 @@ class Bell:
         """How many wait now."""
         return len(self._waiters)
 
-    def concerned(self, agent: str, tier: str) -> int:
-        """How many wait for such work."""
-        return sum(waiter.wants(agent, tier) for waiter in self._waiters)
-
     async def wait(
         self, until: float, agents: Container[str] | None = None, tiers: Container[str] | None = None
     ) -> None:
@@ -66,10 +62,11 @@ class Bell:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 
-    def strike(self, agent: str, tier: str, at: float = 0.0) -> None:
+    def strike(self, agent: str, tier: str, at: float = 0.0) -> bool:
         """There is work from ``at`` on: wake one waiter whom it concerns, if it would not wake by then.
 
-        One who waits for some tiers only is woken before those who could do other work as well.
+        One who waits for some tiers only is woken before those who could do other work as well. Says whether
+        somebody was woken.
         """
         found: _Waiter | None = None
         for waiter in self._waiters:
@@ -77,10 +74,11 @@ class Bell:
             if waiter.until > at and waiter.wants(agent, tier) and not waiter.woken.done():
                 if waiter.tiers is not None:
                     self._wake(waiter)
-                    return
+                    return True
                 found = found or waiter
         if found is not None:
             self._wake(found)
+        return found is not None
 
     def strike_all(self, at: float = 0.0) -> None:
         """Wake everybody who would not wake by ``at``, to look again."""

@@ -26,8 +26,14 @@ QUICK, SLOW, SELDOM = 0.05, 2.5, 10.0
 """Seconds between looks at the database while somebody waits here: at first, after nothing has happened for a
 while, and where word of others' rings is heard."""
 GROWTH = 1.5
+BUSY = 0.1
+"""Seconds for which an owner counts as without room after the server has said so."""
 CROWDED = 0.5
-"""Seconds between looks, at most, while work waits for its owner to have room."""
+"""Seconds between looks while work waits for its owner to have room."""
+GATHERING = 4
+"""Turns of the event loop for which rings wait for a claim to go with."""
+MARK = "\x1f"
+"""Stands between owners."""
 AT_ONCE = 1_000
 """Rings that are told in one statement."""
 KEPT = 100_000
@@ -82,11 +88,13 @@ class Word(msgspec.Struct, frozen=True):
     start_by: float = 0.0
     not_before: float = 0.0
     cut: bool = False
+    tell: bool = True
+    """Nobody here takes it up: other processes are to be told."""
     at: float = 0.0
     """When it was rung, by our clock."""
 
 
-WORDS = ("kind", "thread", "token", "agent", "owner", "start_by", "not_before", "cut")
+WORDS = ("kind", "thread", "token", "agent", "owner", "start_by", "not_before", "cut", "tell")
 """What of a word the statement takes as it is."""
 
 
@@ -106,7 +114,7 @@ class PostgresQueue:
         self._words: list[Word] = []
         self._turn = asyncio.Lock()
         self._telling: asyncio.Task[None] | None = None
-        self._together = Together(self._take, self._put_back)
+        self._together = Together(self._take, self._put_back, self._turn)
         self._hints = Hints(
             database.place.conninfo, self._sql["listen"], self._knock, self._told, self._missed
         )
@@ -116,6 +124,9 @@ class PostgresQueue:
         """When to look again for a choice of threads, by our clock."""
         self._crowded = False
         """Work waits for its owner to have room."""
+        self._busy: frozenset[str] = frozenset()
+        """Owners without room, as the server said ``_busy_at``."""
+        self._busy_at = NEVER
         self._poll: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
         self._pace = QUICK
@@ -125,7 +136,14 @@ class PostgresQueue:
         for ring in rings:
             rank(ring.tier)
         now = self._bell.now()
-        self._tell([_rung(ring, now) for ring in rings])
+        self._tell([_rung(ring, now, tell=self._is_for_others(ring, now)) for ring in rings])
+
+    def _is_for_others(self, ring: Ring, now: float) -> bool:
+        """Whether other processes are to be told of it. Who is woken here takes it along with a claim."""
+        if ring.owner in self._busy and 0 <= now - self._busy_at < BUSY:
+            self._crowded = True
+            return False
+        return not self._bell.strike(ring.agent, ring.tier, ring.not_before - self._ahead)
 
     async def next(
         self,
@@ -206,9 +224,10 @@ class PostgresQueue:
             self._telling = asyncio.get_running_loop().create_task(self._tell_soon(), name="torpor-rings")
 
     async def _tell_soon(self) -> None:
-        """Tell what is there after a turn of the loop: often it goes along with a claim before that."""
+        """Tell what is there after some turns of the loop: often it goes along with a claim before that."""
         try:
-            await asyncio.sleep(0)
+            for _ in range(GATHERING):
+                await asyncio.sleep(0)
             while self._words:
                 try:
                     await self._settle()
@@ -223,25 +242,27 @@ class PostgresQueue:
 
     async def _settle(self) -> None:
         """Tell the database all that it is still to be told."""
-        while self._words:
+        while self._words or self._turn.locked():
             async with self._turn:
-                words = self._words[:AT_ONCE]
-                if words:
-                    (row,) = await self._database.ask(self._sql["note"], self._given(words))
-                    self._was_told(words, row)
+                await self._tell_some()
+
+    async def _tell_some(self) -> None:
+        words = self._words[:AT_ONCE]
+        if words:
+            (row,) = await self._database.ask(self._sql["note"], self._given(words))
+            self._was_told(words, row, alone=True)
 
     async def _take(self, wanted: Wanted, limit: int) -> list[Lease]:
-        token = f"{wanted.worker}/{secrets.token_urlsafe(9)}"
+        """Claim, in this process' turn, and tell what is to be told before."""
         while len(self._words) > AT_ONCE:
-            await self._settle()
-        async with self._turn:
-            words = self._words[:AT_ONCE]
-            given = self._given(words) if words else {"now": self._database.given_now}
-            given |= {"token": token, "seconds": self._seconds, "limit": limit, **wanted.given}
-            rows = await self._database.ask(self._sql["note_and_claim" if words else "claim"], given)
-            if words:
-                self._was_told(words, rows[0])
-                rows = [row[3:] for row in rows if row[4] is not None]
+            await self._tell_some()
+        token, words = f"{wanted.worker}/{secrets.token_urlsafe(9)}", list(self._words)
+        given = self._given(words) if words else {"now": self._database.given_now}
+        given |= {"token": token, "seconds": self._seconds, "limit": limit, **wanted.given}
+        rows = await self._database.ask(self._sql["note_and_claim" if words else "claim"], given)
+        if words:
+            self._was_told(words, rows[0], alone=False)
+            rows = [row[3:] for row in rows if row[4] is not None]
         return self._leased(wanted, token, rows)
 
     def _leased(self, wanted: Wanted, token: str, rows: list[Row]) -> list[Lease]:
@@ -249,7 +270,9 @@ class PostgresQueue:
         leases = []
         for thread, ring_at, start_by, tier, owner, agent, attempt in rows:
             if thread is None:
-                self._saw(wanted, ring_at, start_by, crowded=bool(attempt))
+                self._saw(wanted, ring_at, start_by)
+                self._crowded, self._busy = bool(attempt), frozenset(owner.split(MARK)) - {""}
+                self._busy_at = self._bell.now()
             else:
                 name = TIER_NAMES[tier]
                 leases.append(Lease(thread, token, until, ring_at, start_by, name, owner, agent, attempt))
@@ -257,10 +280,9 @@ class PostgresQueue:
             self._pace = QUICK
         return sorted(leases, key=lambda lease: (rank(lease.tier), lease.start_by))
 
-    def _saw(self, wanted: Wanted, moment: float, next_at: float | None, *, crowded: bool) -> None:
+    def _saw(self, wanted: Wanted, moment: float, next_at: float | None) -> None:
         """The server has no more for this choice: its time now, and from when on there is something."""
         self._ahead = moment - self._bell.now()
-        self._crowded = crowded
         self._next[wanted] = NEVER if next_at is None else next_at - self._ahead
 
     def _given(self, words: Sequence[Word]) -> dict[str, Any]:
@@ -273,21 +295,15 @@ class PostgresQueue:
             **columns,
             "tiers": [rank(word.tier) for word in ordered],
             "ages": [max(0.0, now - word.at) for word in ordered],
-            "tells": [
-                place >= self._bell.concerned(word.agent, word.tier) for place, word in enumerate(ordered)
-            ],
         }
 
-    def _was_told(self, words: Sequence[Word], back: Row) -> None:
-        """Wake those here whom it concerns."""
+    def _was_told(self, words: Sequence[Word], back: Row, *, alone: bool) -> None:
+        """Wake those here whom it concerns. ``alone``: no claim that came with it has looked already."""
         self._words = self._words[len(words) :]
-        for word in words:
-            if word.kind == "ring":
-                self._bell.strike(word.agent, word.tier, word.not_before - self._ahead)
         if back[0] is not None:
             for agent, tier, at in zip(*back[:3], strict=True):
                 self._bell.strike(agent, TIER_NAMES[tier], at - self._ahead)
-        if self._crowded and any(word.kind != "ring" for word in words):
+        if alone and self._crowded and any(word.kind != "ring" for word in words):
             self._bell.strike_all()  # an owner has room now
 
     async def _knock(self, word: str) -> None:
@@ -304,9 +320,11 @@ class PostgresQueue:
 
     def _pause(self) -> float:
         """Seconds until the next look."""
-        if self._hints.works and not self._crowded:
+        if self._crowded:
+            return CROWDED
+        if self._hints.works:
             return SELDOM
-        pause = min(self._pace, CROWDED if self._crowded else SLOW)
+        pause = min(self._pace, SLOW)
         self._pace = pause * GROWTH
         return pause
 
@@ -354,9 +372,9 @@ def _mask(tiers: tuple[str, ...] | None) -> int:
     return sum(1 << rank(tier) for tier in set(TIER_NAMES if tiers is None else tiers))
 
 
-def _rung(ring: Ring, now: float) -> Word:
+def _rung(ring: Ring, now: float, *, tell: bool) -> Word:
     times = {"start_by": ring.start_by, "not_before": ring.not_before, "at": now}
-    return Word("ring", ring.thread, "", ring.agent, ring.owner, ring.tier, cut=ring.cut, **times)
+    return Word("ring", ring.thread, "", ring.agent, ring.owner, ring.tier, cut=ring.cut, tell=tell, **times)
 
 
 def _back(kind: str, lease: Lease, start_by: float, at: float) -> Word:

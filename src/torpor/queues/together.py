@@ -14,13 +14,20 @@ Asked = list[tuple[asyncio.Future[list[Lease]], int]]
 
 
 class Together(Generic[Wanted]):
-    """Gathers askers by what they want. ``take`` leases up to a number; ``put_back`` undoes that."""
+    """Gathers askers by what they want. ``take`` leases up to a number; ``put_back`` undoes that.
+
+    With a lock ``turn``, one ``take`` runs at a time, and serves all who have asked meanwhile.
+    """
 
     def __init__(
-        self, take: Callable[[Wanted, int], Awaitable[list[Lease]]], put_back: Callable[[list[Lease]], None]
+        self,
+        take: Callable[[Wanted, int], Awaitable[list[Lease]]],
+        put_back: Callable[[list[Lease]], None],
+        turn: asyncio.Lock | None = None,
     ) -> None:
         self._take = take
         self._put_back = put_back
+        self._turn = turn
         self._asked: dict[Wanted, Asked] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -43,6 +50,13 @@ class Together(Generic[Wanted]):
             raise
 
     async def _serve(self, wanted: Wanted) -> None:
+        if self._turn is None:
+            await self._serve_now(wanted)
+        else:
+            async with self._turn:
+                await self._serve_now(wanted)
+
+    async def _serve_now(self, wanted: Wanted) -> None:
         asked = self._asked.pop(wanted)
         try:
             leases = await self._take(wanted, sum(limit for _, limit in asked))
