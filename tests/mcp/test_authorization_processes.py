@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 import pytest
@@ -82,6 +83,50 @@ async def test_a_runtime_is_started_anew_between_link_and_return(desk: Granting,
             assert (await runtime.thread(one).reply(timeout=SOON, to=receipt)).text == "read, with files:read"
         assert [wait.kind for wait in await runtime.thread(bob.id).waits()] == ["authorization"]
         assert len(desk.tokens) == 1
+
+
+async def test_a_person_who_declines_ends_the_call(desk: Granting) -> None:
+    async with Runtime("memory:", agents=[reader(desk)]) as runtime:
+        thread = await runtime.start("reader", "Read.", user_id="ann")
+        desk.denies = True
+        status, page = await browse(await link(thread))
+        assert status == 200
+        assert "You have declined" in page
+        assert "did not want to authorize it" in (await thread.reply(timeout=SOON)).text
+        assert desk.tokens == {}
+
+
+async def test_a_sign_in_that_fails_gives_the_wait_another_link(desk: Granting) -> None:
+    async with Runtime("memory:", agents=[reader(desk)]) as runtime:
+        thread = await runtime.start("reader", "Read.", user_id="ann")
+        first = await link(thread)
+        back = await agree(first)
+        back.pop("to")
+        query = urlencode({**back, "code": "another"})
+        status, page = await browse(f"{runtime.url}/oauth/callback/files?{query}")
+        assert status == 502
+        assert "look for its new link" in page
+        async with asyncio.timeout(SOON):
+            while (second := await link(thread)) == first:
+                await asyncio.sleep(0.05)
+        assert len(await thread.waits()) == 1
+        assert (await browse(second))[0] == 200
+        assert "igned in" in (await thread.reply(timeout=SOON)).text
+
+
+async def test_a_wait_that_is_dismissed_takes_its_link_along(desk: Granting) -> None:
+    async with Runtime("memory:", agents=[reader(desk)]) as runtime:
+        thread = await runtime.start("reader", "Read.", user_id="ann")
+        url = await link(thread)
+        [wait] = await thread.waits()
+        await thread.answer(wait.id, "dismiss")
+        assert "did not want to authorize it" in (await thread.reply(timeout=SOON)).text
+        here = await runtime.parts.authorizations()
+        async with asyncio.timeout(SOON):
+            while await here._flows.waiting():
+                await asyncio.sleep(0.05)
+        assert (await browse(url))[0] == 410
+        assert desk.tokens == {}
 
 
 async def process(*arguments: str) -> asyncio.subprocess.Process:
