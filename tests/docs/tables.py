@@ -4,17 +4,23 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from textwrap import dedent
 from typing import Any
 
 from tests.docs.pages import ROOT, page
 from torpor.core.definition import Limits
+from torpor.mcp import limits as limits_of_mcp
+from torpor.runtime.dispatch import BRIDGED
 from torpor.settings import CONFIG, IN_ENVIRONMENT, PREFIX, Settings
+from torpor.tools.bridged import McpServer
 from torpor.tools.catalog import RapServer
+from torpor.tools.mcp.asking import AT_ONCE, FORM_LIMIT
+from torpor.tools.mcp.listing import DESCRIPTION_KEPT, MOST_TOOLS, SCHEMA_BYTES
+from torpor.tools.mcp.sessions import FIRST_WAIT, LONGEST_BACKOFF
 from torpor.web.routes import ROUTES
 
-PAGES = ("docs/operations.md", "docs/tools.md", "docs/http.md")
+PAGES = ("docs/operations.md", "docs/tools.md", "docs/http.md", "docs/mcp.md")
 
 _REGION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -46,6 +52,38 @@ def servers() -> Iterator[tuple[str, ...]]:
             yield f"`{field.name}`", _shown(field.default), told[field.name]
 
 
+def mcp_servers() -> Iterator[tuple[str, ...]]:
+    """All options of an MCP server."""
+    yield "option", "default", "meaning"
+    told = {"cwd": "The folder it runs in.", "url": "", **_told(McpServer)}
+    for field in fields(McpServer):
+        if field.name in told and field.name != "name":
+            shown = _shown(field.default if field.default is not MISSING else None)
+            yield f"`{field.name}`", "none" if shown in ("`None`", "`()`") else shown, told[field.name]
+
+
+def mcp_in() -> Iterator[tuple[str, ...]]:
+    """Bounds of MCP servers that are no options."""
+    yield "bound", "value"
+    yield "calls under way at once in one process", _shown(BRIDGED)
+    yield "seconds that a first request waits for a server of which nothing is known yet", _shown(FIRST_WAIT)
+    yield "longest time between two starts of a server that keeps failing", f"{_shown(LONGEST_BACKOFF)} s"
+    yield "tools of one server (a wrapped one: 5,000)", _shown(MOST_TOOLS)
+    yield "bytes of one tool's schema", _shown(SCHEMA_BYTES)
+    yield "characters of one tool's description", _shown(DESCRIPTION_KEPT)
+    yield "questions of one call that are open at once", _shown(AT_ONCE)
+    yield "bytes of the schema of a form", _shown(FORM_LIMIT)
+
+
+def mcp_out() -> Iterator[tuple[str, ...]]:
+    """Bounds of what is served to MCP clients."""
+    yield "bound", "default", "meaning"
+    source = inspect.getsource(limits_of_mcp)
+    found = re.findall(r'^([A-Z_]+) = [^\n]*\n"""(.*?)"""', source, re.MULTILINE | re.DOTALL)
+    for name, told in found:
+        yield f"`{name}`", _shown(getattr(limits_of_mcp, name)), " ".join(told.split())
+
+
 def routes() -> Iterator[tuple[str, ...]]:
     """All paths of the API."""
     yield "request", "what it does", "answers"
@@ -58,6 +96,9 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings,
     "limits": limits,
     "servers": servers,
+    "mcp_servers": mcp_servers,
+    "mcp_in": mcp_in,
+    "mcp_out": mcp_out,
     "routes": routes,
 }
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,10 +52,16 @@ def serve(
         bool, typer.Option("--answers/--no-answers", help="Offer the tool that answers people's waits.")
     ] = True,
     workers: Annotated[int | None, typer.Option(help="Slices side by side; 0: none here.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Work in this folder: clients start commands anywhere.")
+    ] = None,
     config: Config = None,
     store: Store = None,
 ) -> None:
     """Serve agents and RAP tool servers to an MCP client, over standard input and output, or HTTP."""
+    _need_sdk()
+    if folder is not None:
+        _enter(folder)
     pipes = None if http else _pipes()
     overrides = {"workers": workers, "agents": agents or None}
     settings = with_agents(settings_of(config, store, **overrides))
@@ -127,9 +135,17 @@ class _Wanted:
         self.answers = answers
 
 
+def _enter(folder: Path) -> None:
+    from torpor.core.errors import Refused
+
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise Refused(f"The folder {folder} cannot be entered: {error.strerror}.") from None
+
+
 def _pipes() -> "Pipes":
     """Output belongs to the protocol before anything of an agent's module can print."""
-    _need_sdk()
     from torpor.mcp.stdio import Pipes
 
     return Pipes()
