@@ -30,7 +30,9 @@ def states(shell: Shell, *arguments: str) -> dict[str, str]:
 def test_a_thread_moves_with_what_was_said_to_it(shell: Shell, there: str) -> None:
     thread = shell.good("new", "echo", "one").strip()
     done = shell.run("migrate", thread, THERE)
-    assert (done.returncode, done.stderr.strip()) == (0, f"moved 1 thread to {THERE}")
+    told, warning = done.stderr.splitlines()
+    assert (done.returncode, told) == (0, f"moved 1 thread to {THERE}")
+    assert "No worker runs 'echo' there now" in warning
     assert states(shell) == {thread: "moved"}
     assert states(shell, "--store", THERE) == {thread: "open", there: "open"}
     assert f"goes on in {THERE}, and ended here" in shell.good("show", thread)

@@ -8,6 +8,7 @@ from torpor.cli.options import Config, Json, Store, ThreadId, run, settings_of, 
 
 if TYPE_CHECKING:
     from torpor.settings import Settings
+    from torpor.wiring import Parts
 
 
 def migrate(
@@ -70,6 +71,7 @@ async def _migrate(
     from torpor.cli.desk import check_there
     from torpor.core.errors import Refused
     from torpor.runtime.moving import Mover
+    from torpor.runtime.moving_tree import name_of
     from torpor.settings import check_store
     from torpor.wiring import open_parts
 
@@ -80,8 +82,22 @@ async def _migrate(
     check_there(msgspec.structs.replace(settings, store=destination), make=False)
     async with open_parts(settings) as here, open_parts(destination) as there:
         moved = await Mover(here, there, here.messenger, here.clock, here.ids, wait).move(thread, servers)
+        alone, place = await _alone(there, thread), name_of(there)
     if as_json:
         print(screen.as_json(moved))  # noqa: T201 -- the command's output
     count = f"{len(moved)} thread{'' if len(moved) == 1 else 's'}"
-    screen.err().print(screen.line((f"moved {count} to {destination}", "dim")))
+    screen.err().print(screen.line((f"moved {count} to {place}", "dim")))
+    if alone:
+        text = f"No worker runs {alone!r} there now: start one, `torpor worker --store {place}`."
+        screen.err().print(screen.line(("warning: ", "bold yellow"), text))
     return 0
+
+
+async def _alone(there: "Parts", thread: str) -> str:
+    """The thread's agent, if nobody runs it there."""
+    from torpor.runtime.presence import present
+
+    row = await there.store.row(thread)
+    workers = await present(there.side, await there.store.now())
+    agent = row.agent if row else ""
+    return "" if any(agent in worker.agents for worker in workers) else agent
