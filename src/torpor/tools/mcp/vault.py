@@ -4,6 +4,7 @@ With a secret of the operator's (``TORPOR_SECRET``) nobody reads them who has th
 key lies in the store too: then they are only kept from being read by accident, in a listing or an extract.
 """
 
+import asyncio
 import hashlib
 import logging
 import secrets
@@ -50,7 +51,7 @@ class Vault:
         own = [one.strip() for one in secret.split(",") if one.strip()]
         if any(len(one) < SECRET_LEAST for one in own):
             raise Refused(f"TORPOR_SECRET must have at least {SECRET_LEAST} characters, best random ones.")
-        raw = [_derived(one) for one in own]
+        raw = [await asyncio.to_thread(_derived, one) for one in own]
         stored = await side.get(SPACE, STORED)
         if not raw and not stored:
             stored = await side.put_new(SPACE, STORED, secrets.token_bytes(32))
