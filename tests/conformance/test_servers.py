@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.conformance.broken_servers import BROKEN
@@ -14,6 +15,7 @@ from torpor.conformance.ledger import Report
 from torpor.conformance.probe import Call, Patience
 from torpor.conformance.server import Options, check_server
 from torpor.core.errors import Refused
+from torpor.tools.server import ToolError, ToolServer
 
 BRISK = Patience(answer=4.0, ack=1.0, settle=1.0, result=2.0, retry=1.5, quiet=0.4)
 CALLS = {
@@ -137,6 +139,27 @@ async def test_what_cannot_be_done_is_refused(url: str, options: Options, told: 
 async def test_a_tool_that_is_not_there_is_refused() -> None:
     with pytest.raises(Refused, match="no tool 'nothing'"):
         await check(GoodServer(), "21", calls={"quick": Call("nothing")})
+
+
+async def test_a_server_of_our_kit_moves_sessions_by_the_rules() -> None:
+    server = ToolServer("notes", outbox=":memory:", token=TOKEN)
+
+    @server.tool(read_only=True)
+    async def echo(words: str) -> str:
+        """Say it again."""
+        return words
+
+    @server.migrate
+    async def move(session: str, destination: str) -> None:
+        async with aiohttp.ClientSession() as http, http.put(f"{destination}/notes/{session}") as answer:
+            if answer.status != 200:
+                raise ToolError(f"the destination answered {answer.status}")
+
+    only = frozenset({"TS-06", "TS-121", "TS-122", "TS-123", "TS-124"})
+    async with server.listening() as url:
+        calls = {"quick": CALLS["quick"]}
+        report = await check_server(url, Options(token=TOKEN, only=only, calls=calls, patience=BRISK))
+    assert {report.verdict(row) for row in only} == {"kept"}
 
 
 @pytest.mark.slow
