@@ -14,7 +14,7 @@ from torpor.core.errors import Conflict, Refused, TorporError
 from torpor.core.messages import Link
 from torpor.core.moves import ARRIVING, MOVING
 from torpor.core.tiers import start_by
-from torpor.ports import AUTHORIZATIONS, MCP_CALLS, WEBHOOKS, Backend, Clock, Queue, Ring, Row
+from torpor.ports import AUTHORIZATIONS, FORWARDS, MCP_CALLS, WEBHOOKS, Backend, Clock, Queue, Ring, Row
 from torpor.runtime.receipts import Contradicts, UnknownThread
 from torpor.runtime.threads import SAID, STARTS
 
@@ -259,7 +259,8 @@ async def _forget(backend: Backend, now: float, keep: Keep, count: Counting) -> 
         count.add("ids", await backend.prune(now - keep.ids))
         for space in (SAID, STARTS, WEBHOOKS):
             count.add("keys", await backend.forget(space, now - keep.ids))
-    count.add("keys", await backend.forget(AUTHORIZATIONS, now - LONGEST_WAIT))
+    for space in (AUTHORIZATIONS, FORWARDS):
+        count.add("keys", await backend.forget(space, now - LONGEST_WAIT))
     count.add("keys", await backend.forget(MCP_CALLS, now - CALLS_KEPT))
     if keep.records:
         count.add("records", await backend.forget_records(now - keep.records))
