@@ -97,17 +97,37 @@ async def test_who_is_asked_while_the_process_dies_is_not_asked_any_more(tmp_pat
     """An old server's question lives as long as its connection: the call is lost with it."""
     dying = start(tmp_path, "ask", 0.0)
     async with Runtime(f"sqlite:///{tmp_path / 't.db'}", listen=None, workers=0) as runtime:
-        async with asyncio.timeout(SOON):
-            while not (asked := await waits_of(runtime)):
-                await asyncio.sleep(0.05)
+        asked = await asked_first(runtime)
         dying.send_signal(signal.SIGKILL)
         await asyncio.to_thread(dying.communicate)
         living = start(tmp_path, "ask", 0.0)
         await asyncio.to_thread(living.communicate, timeout=SOON)
         assert "its outcome is unknown" in (tmp_path / "reply").read_text()
         assert await waits_of(runtime) == []
-        assert (await runtime.thread("t").answer(asked[0], {"city": "Riga"})).outcome == "unknown"
+        assert (await runtime.thread("t").answer(asked, {"city": "Riga"})).outcome == "unknown"
     assert not (tmp_path / "effects").exists()
+
+
+@pytest.mark.slow
+async def test_a_task_that_asks_is_asked_about_anew(tmp_path: Path) -> None:
+    dying = start(tmp_path, "survey", 0.0)
+    async with Runtime(f"sqlite:///{tmp_path / 't.db'}", listen=None, workers=0) as runtime:
+        first = await asked_first(runtime)
+        dying.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(dying.communicate)
+        living = start(tmp_path, "survey", 0.0)
+        second = await asked_first(runtime, besides=first)
+        assert (await runtime.thread("t").answer(second, {"city": "Riga"})).taken
+        await asyncio.to_thread(living.communicate, timeout=SOON)
+    assert "Riga" in (tmp_path / "reply").read_text()
+    assert effects(tmp_path) == ["survey once"]
+
+
+async def asked_first(runtime: Runtime, besides: str = "") -> str:
+    async with asyncio.timeout(SOON):
+        while not (asked := [id for id in await waits_of(runtime) if id != besides]):
+            await asyncio.sleep(0.05)
+    return asked[0]
 
 
 async def waits_of(runtime: Runtime) -> list[str]:

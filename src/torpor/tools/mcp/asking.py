@@ -152,7 +152,7 @@ class Asking:
         if waiting is not None:
             waiting.set()
 
-    async def withdraw(self, run: Run, value: str = "dismiss") -> None:
+    async def withdraw(self, run: Run) -> None:
         """Settle a call's open questions: nobody waits for the answers any more."""
         row = await self._store.row(run.facts.thread)
         head = decode_head(row.head, row.shape) if row else None
@@ -160,6 +160,8 @@ class Asking:
             if wait.call == run.facts.call and wait.kind != "approval":
                 now = await self._store.now()
                 by = By("tool", run.facts.server)
+                # An authorization that is dismissed would end its call.
+                value = "done" if wait.kind == "authorization" else "dismiss"
                 answer = AnsweredSignal(
                     run.facts.thread, f"{wait.id}/answer", now, by, wait=wait.id, value=value
                 )

@@ -84,14 +84,20 @@ class Calls:
         except Declined as error:
             return await self._declined(run, error)
         except Refused as error:
-            return failed(f"{run.facts.name} was not run: {error}", "undelivered")
+            return self._refused(run, str(error))
         except Unavailable as error:
             return await self._later(run, error)
         except TorporError:
             raise
         except Exception:
             log.exception("The call %r of %r failed in a way it should not", run.facts.call, run.facts.thread)
-            return self._unknown(run, "the bridge to it failed")
+            return self._refused(run, "the bridge to its MCP server failed.")
+
+    def _refused(self, run: Run, why: str) -> ResultParts:
+        """The call cannot go on."""
+        if run.record.phase in ("sent", "task"):
+            return self._unknown(run, why)
+        return failed(f"{run.facts.name} was not run: {why}", "undelivered")
 
     async def _next(self, run: Run, arguments: Mapping[str, Any]) -> ResultParts | Later:
         await run.touch()
