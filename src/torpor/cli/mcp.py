@@ -238,18 +238,22 @@ async def _names(parts: "Parts", wanted: _Wanted) -> tuple[str, ...]:
 
 
 async def _take_callbacks(parts: "Parts", stack: contextlib.AsyncExitStack) -> None:
-    """Take what tool servers send here, unless a server of this store does."""
+    """Take here what tool servers send, and whom MCP servers send back, unless a server of this store does."""
     import secrets
 
+    from torpor import McpServer
     from torpor.web.app import build
     from torpor.web.listening import listening
 
     known = await parts.address()
-    if not parts.servers or parts.public_url or known.is_lasting:
+    tools = [tool for agent in parts.agents for tool in agent.tools]
+    is_sent_to = parts.servers or any(isinstance(tool, McpServer) for tool in tools)
+    if not is_sent_to or parts.public_url or known.is_lasting:
         return
     if known.url and await parts.is_ours(known.url):
         return
-    app = build(parts.threads, parts.callbacks, token=secrets.token_urlsafe(32))
+    token = secrets.token_urlsafe(32)
+    app = build(parts.threads, parts.callbacks, token=token, authorizations=parts.authorizations)
     parts.here = await stack.enter_async_context(listening(app, CALLBACKS))
     await parts.register(parts.here, "runtime")
 
