@@ -41,6 +41,18 @@ CONFIGURATION = {
     "jit": "off",
     "log_min_messages": "warning",
 }
+_BOUNCER = """
+[databases]
+* = host=127.0.0.1 port={server} user={user}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 3
+server_round_robin = 1
+"""
 PATIENCE = 60.0
 IDLE = 0.25
 """Seconds between the keeper's looks whether anybody is left."""
@@ -247,12 +259,8 @@ def until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
 
 def _keep(place: Path) -> None:
     """Start a server, say so, and stop it once nobody uses it."""
-    account = _account()
-    folder = Path(tempfile.mkdtemp(prefix="torpor-postgres-"))
-    if account is not None:
-        os.chown(folder, account.pw_uid, account.pw_gid)
-    try:
-        server, port = _initialised(folder, account), _free_port()
+    with _private_folder() as folder:
+        server, port = _initialised(folder, _account()), _free_port()
         process = serve(server, folder, port)
         try:
             found = Cluster(port, process.pid)
@@ -263,8 +271,6 @@ def _keep(place: Path) -> None:
         finally:
             process.send_signal(signal.SIGQUIT)
             process.wait()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _say(file: Path, word: dict[str, int]) -> None:
@@ -284,6 +290,70 @@ def _wait_for_users(place: Path, alive: Callable[[], bool]) -> None:
         else:
             break
     (place / "running").unlink()
+
+
+class OwnCluster(Cluster):
+    """A server of one test alone, which it may stop."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server = _initialised(folder, _account())
+        super().__init__(_free_port(), 0)
+        self.start()
+
+    def start(self) -> None:
+        self._running = serve(self._server, self._folder, self.port)
+        self.process = self._running.pid
+        until_up(self.url("postgres"), self._running)
+
+    def stop(self) -> None:
+        self._running.send_signal(signal.SIGQUIT)
+        self._running.wait()
+
+
+@contextmanager
+def own_cluster() -> Iterator[OwnCluster]:
+    """A server apart from all others."""
+    with _private_folder() as folder:
+        found = OwnCluster(folder)
+        try:
+            yield found
+        finally:
+            found.stop()
+
+
+@contextmanager
+def bouncer(cluster: Cluster, url: str) -> Iterator[str]:
+    """The URL of the same database behind a proxy that hands each transaction to another session."""
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH')}:/usr/sbin")
+    if program is None:
+        if required():
+            raise Missing("pgbouncer is not installed")
+        pytest.skip("pgbouncer is not installed (Debian: apt-get install pgbouncer)")
+    with _private_folder() as folder:
+        port = _free_port()
+        file = folder / "pgbouncer.ini"
+        file.write_text(_BOUNCER.format(server=cluster.port, user=USER, port=port))
+        process = subprocess.Popen([*_as(_account()), program, "-q", str(file)], cwd=folder)
+        there = url.replace(f":{cluster.port}/", f":{port}/")
+        try:
+            until_up(there, process)
+            yield there
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@contextmanager
+def _private_folder() -> Iterator[Path]:
+    """A folder of the account that servers run as."""
+    folder, account = Path(tempfile.mkdtemp(prefix="torpor-postgres-")), _account()
+    try:
+        if account is not None:
+            os.chown(folder, account.pw_uid, account.pw_gid)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def shared_place(factory: pytest.TempPathFactory) -> Path:
