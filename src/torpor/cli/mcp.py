@@ -238,7 +238,7 @@ async def _names(parts: "Parts", wanted: _Wanted) -> tuple[str, ...]:
 
 
 async def _take_callbacks(parts: "Parts", stack: contextlib.AsyncExitStack) -> None:
-    """Take here what tool servers send, and whom MCP servers send back, unless a server of this store does."""
+    """Take what tool servers send, and whom MCP servers send back, unless a server of this store does."""
     import secrets
 
     from torpor import McpServer
