@@ -81,6 +81,8 @@ async def test_links_are_text() -> None:
         ([], {"a": 1}, '{"a":1}'),
         (['{"a": 1}'], {"a": 1}, ""),
         (["sunny"], {"result": "sunny"}, ""),
+        (["sunny"], {"content": "sunny"}, ""),
+        (["sunny"], {"content": "sunny", "more": 1}, '{"content":"sunny","more":1}'),
         (["1", "2"], {"result": [1, 2]}, ""),
         (["one", "two"], ["one", "two"], ""),
         (["A summary."], {"a": 1}, '{"a":1}'),
@@ -122,7 +124,7 @@ async def test_a_bare_text_is_taken() -> None:
 
 async def test_mcp_10_long_results_are_kept_whole_under_a_handle() -> None:
     blobs: dict[str, bytes] = {}
-    found = await parts({"content": [words("y" * 400_000)], "structuredContent": {"a": "y" * 400_000}}, blobs)
+    found = await parts({"content": [words("y" * 400_000)], "structuredContent": {"a": "z" * 400_000}}, blobs)
     assert len(text_of(found.parts)) <= 16_000
     assert len(blobs[found.handle]) == found.size > 800_000
 
