@@ -51,6 +51,8 @@ class Granting:
         """Scopes of the refresh tokens that are good."""
         self.used: Counter[str] = Counter()
         """How often each refresh token was used."""
+        self.open: tuple[str, ...] = ()
+        """Methods of the MCP server that need no token."""
         self.asked: list[str] = []
         """Paths of all requests."""
         self.forms: list[dict[str, str]] = []
@@ -198,12 +200,16 @@ class Granting:
     async def protected(self, request: Request) -> Answer:
         """The resource: who may use it is told how its requests came."""
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        body = await request.body()
+        message = json.loads(body) if body not in (b"", b"{}") else {}
+        if message.get("method") in self.open:
+            return _spoken(message, "nothing")
         if token not in self.tokens:
             return self.refusal(401)
         if not set(self.scopes.split()) <= set(self.tokens[token].split()):
             return self.refusal(403, error="insufficient_scope")
-        if request.method == "POST" and (body := await request.body()) != b"{}":
-            return _spoken(json.loads(body), self.tokens[token])
+        if message:
+            return _spoken(message, self.tokens[token])
         return {"scope": self.tokens[token]}
 
     def refusal(self, status: int, **more: str) -> Response:

@@ -83,6 +83,10 @@ async def test_a_runtime_is_started_anew_between_link_and_return(desk: Granting,
             assert (await runtime.thread(one).reply(timeout=SOON, to=receipt)).text == "read, with files:read"
         assert [wait.kind for wait in await runtime.thread(bob.id).waits()] == ["authorization"]
         assert len(desk.tokens) == 1
+    secret = [*desk.tokens, *desk.refreshing, *(form["code_verifier"] for form in desk.forms)]
+    assert len(secret) == 3
+    for file in tmp_path.iterdir():
+        assert not [one for one in secret if one.encode() in file.read_bytes()], file.name
 
 
 async def test_a_person_who_declines_ends_the_call(desk: Granting) -> None:
@@ -127,6 +131,25 @@ async def test_a_wait_that_is_dismissed_takes_its_link_along(desk: Granting) -> 
                 await asyncio.sleep(0.05)
         assert (await browse(url))[0] == 410
         assert desk.tokens == {}
+
+
+async def test_tools_that_all_may_see_are_called_by_those_who_sign_in(desk: Granting) -> None:
+    """And a tool that needs more than was granted asks for that on top."""
+    desk.open = ("initialize", "notifications/initialized", "tools/list")
+    async with Runtime("memory:", agents=[reader(desk)]) as runtime:
+        ann, also, bob = [
+            await runtime.start("reader", "Read.", user_id=user) for user in ("ann", "ann", "bob")
+        ]
+        assert (await browse(await link(ann)))[0] == 200
+        for thread in (ann, also):
+            assert (await thread.reply(timeout=SOON)).text == "read, with files:read"
+        assert await link(bob)
+        desk.scopes = "files:write"
+        await ann.send("Again.")
+        url = await link(ann)
+        assert "files%3Aread+files%3Awrite" in url
+        assert (await browse(url))[0] == 200
+        assert (await ann.reply(timeout=SOON)).text == "read, with files:read files:write"
 
 
 async def process(*arguments: str) -> asyncio.subprocess.Process:
