@@ -58,6 +58,11 @@ async def link(thread: Any) -> str:
             await asyncio.sleep(0.05)
 
 
+def bytes_of(folder: Path) -> bytes:
+    """All that lies in a folder's files."""
+    return b"".join(file.read_bytes() for file in folder.iterdir())
+
+
 async def browse(url: str) -> tuple[int, str]:
     """Open a link, and go where it leads."""
     async with aiohttp.ClientSession() as session, session.get(url) as response:
@@ -85,8 +90,7 @@ async def test_a_runtime_is_started_anew_between_link_and_return(desk: Granting,
         assert len(desk.tokens) == 1
     secret = [*desk.tokens, *desk.refreshing, *(form["code_verifier"] for form in desk.forms)]
     assert len(secret) == 3
-    for file in tmp_path.iterdir():
-        assert not [one for one in secret if one.encode() in file.read_bytes()], file.name
+    assert not [one for one in secret if one.encode() in bytes_of(tmp_path)]
 
 
 async def test_a_person_who_declines_ends_the_call(desk: Granting) -> None:
