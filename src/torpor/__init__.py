@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torpor.runtime.questions import Question, Settled
     from torpor.runtime.replies import Reply
     from torpor.runtime.retention import Keep
-    from torpor.runtime.stepping import said
+    from torpor.runtime.stepped import said
     from torpor.runtime.threads import Receipt
     from torpor.tools.bridged import McpServer, OAuth
     from torpor.tools.catalog import RapServer
@@ -43,7 +43,7 @@ _HOMES = {
     "TorporError": "torpor.core.errors",
     "Unavailable": "torpor.core.errors",
     "mcp_servers": "torpor.tools.mcp.clients",
-    "said": "torpor.runtime.stepping",
+    "said": "torpor.runtime.stepped",
     "tool": "torpor.tools.functions",
 }
 

@@ -23,7 +23,8 @@ from torpor.runtime.moving import PATIENCE, Mover, stay
 from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.replies import Entry, Reply
 from torpor.runtime.retention import Deleted, Keep, Pruned, delete, prune
-from torpor.runtime.stepping import DEADLINE, SIDE_BY_SIDE, StepResult, step
+from torpor.runtime.stepped import StepResult
+from torpor.runtime.stepping import DEADLINE, SIDE_BY_SIDE, step
 from torpor.runtime.threads import Receipt
 from torpor.wiring import open_parts
 

@@ -18,7 +18,7 @@ from torpor.core.request import Request
 from torpor.core.signals import Due, StoppedSignal
 from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import Script, fail, stall, tries
-from torpor.runtime.stepping import StepResult
+from torpor.runtime.stepped import StepResult
 from torpor.testing.clock import FakeClock
 
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])

@@ -14,19 +14,18 @@ from typing import Any
 
 import msgspec
 
-from torpor.core.codec import decode_head, encode
+from torpor.core.codec import decode_head
 from torpor.core.effects import Invoke
 from torpor.core.errors import Refused, TorporError, Unavailable
-from torpor.core.messages import By, Part, Text
 from torpor.core.moves import AWAY
-from torpor.core.signals import AnySignal, SaidSignal, Signal, kind_of
+from torpor.core.signals import AnySignal, kind_of
 from torpor.core.tiers import TIERS
 from torpor.ports import Lease, OutboxRow, Ring, Row
 from torpor.runtime.aside import set_aside
 from torpor.runtime.dispatch import Dispatcher
-from torpor.runtime.given import thread_id, words
 from torpor.runtime.slice import run_slice
 from torpor.runtime.state import Kit, Outcome, Running, calls_off
+from torpor.runtime.stepped import Stepped, StepResult, check, thread_of
 
 log = logging.getLogger("torpor.step")
 
@@ -43,46 +42,6 @@ TICK = 0.25
 MOST_SLICES = 100
 """Slices of one thread in one step."""
 MOST_CONFLICTS = 3
-
-
-class Stepped(msgspec.Struct, frozen=True):
-    """What became of a thread in a step."""
-
-    thread: str
-    outcome: str
-    """``done``: nothing is due, owed or unperformed. ``again``: something is, from ``again_at`` on.
-    ``failed``: it could not be worked on, for the reason in ``error``."""
-    again_at: float = 0.0
-    """The instant (seconds since the epoch) at which to step it again; 0: when there is news of it. Of one
-    that is done, its next timer."""
-    error: str = ""
-    """Why it failed, or is parked; or what its last try ran into, which is tried again."""
-    state: str = ""
-    """The thread's: ``open``, ``parked``, ``stopped`` or ``closed``."""
-    slices: int = 0
-    """How many were run."""
-
-
-class StepResult(msgspec.Struct, frozen=True):
-    """What became of everything in a step."""
-
-    items: tuple[Stepped, ...]
-    """One for each piece of news, in the order given."""
-    others: tuple[Stepped, ...] = ()
-    """Threads that got word from those, such as children and parents."""
-
-    @property
-    def again_at(self) -> float:
-        """The earliest instant at which some thread is to be stepped again; 0: none is."""
-        return min((one.again_at for one in (*self.items, *self.others) if one.again_at), default=0.0)
-
-
-def said(
-    thread: str, text: str | Sequence[Part], *, id: str, mode: str = "steer", by: By = By("person")
-) -> SaidSignal:
-    """Words for a thread as a signal. ``id``: the platform's own, so that a redelivery counts once."""
-    parts = words((Text(text),) if isinstance(text, str) else tuple(text))
-    return SaidSignal(thread, f"said/{id}" if id else "", 0.0, by, parts=tuple(parts), mode=mode)
 
 
 class _Known(msgspec.Struct):
@@ -118,29 +77,9 @@ async def step(
     refused = await walk.take(news)
     await walk.run()
     found = {thread: await walk.standing(thread) for thread in walk.known}
-    items = [refused.get(place) or found[_thread_of(one)] for place, one in enumerate(news)]
+    items = [refused.get(place) or found[thread_of(one)] for place, one in enumerate(news)]
     others = [one for thread, one in found.items() if not walk.known[thread].given and one.state]
     return StepResult(tuple(items), tuple(others))
-
-
-def _thread_of(news: AnySignal | str) -> str:
-    return news if isinstance(news, str) else news.thread
-
-
-def _check(news: object) -> None:
-    """Raise ``Refused`` for what cannot be taken."""
-    if isinstance(news, str):
-        thread_id(news)
-        return
-    if not isinstance(news, Signal):
-        raise Refused(f"A step takes signals and thread ids, not {type(news).__name__}.")
-    thread_id(news.thread)
-    if not news.id:
-        raise Refused("A signal without an id cannot be told from its own repetition. Give it an id.")
-    try:
-        encode(news)  # type: ignore[arg-type]
-    except (ValueError, TypeError) as error:
-        raise Refused(f"The signal {news.id!a:.80} cannot be stored: {error}.") from None
 
 
 class _Walk:
@@ -169,13 +108,13 @@ class _Walk:
         signals: dict[int, AnySignal] = {}
         for place, one in enumerate(news):
             try:
-                _check(one)
+                check(one)
             except Refused as error:
-                refused[place] = Stepped(str(_named(one)), "failed", error=str(error))
+                refused[place] = Stepped(thread_of(one), "failed", error=str(error))
                 continue
             if not isinstance(one, str):
                 signals[place] = one if one.at else msgspec.structs.replace(one, at=self._now())
-            known = self.known.setdefault(_thread_of(one), _Known())
+            known = self.known.setdefault(thread_of(one), _Known())
             known.given = True
         if signals:
             await self._kit.store.post(list(signals.values()))
@@ -371,10 +310,6 @@ class _Walk:
         outcome = "failed" if known.failed else "again" if todo else "done"
         again_at = min([*todo, *timers], default=0.0)
         return Stepped(thread, outcome, again_at, known.error or _reason(row), row.state, known.slices)
-
-
-def _named(news: object) -> object:
-    return news if isinstance(news, str) else getattr(news, "thread", "")
 
 
 def _is_long(held: OutboxRow) -> bool:
