@@ -304,3 +304,20 @@ async def test_a_thread_that_never_rests_is_given_up() -> None:
     scene.here.commit = lost
     await fails(scene, Unavailable, "kid is busy")
     assert len(tries) == TRIES
+
+
+async def test_a_tree_that_has_left_does_not_stay_and_arrives_later() -> None:
+    scene = await scene_of_a_tree()
+    commit = scene.there.commit
+
+    async def away(change: Any) -> Any:
+        raise Unavailable("The disk is away.")
+
+    scene.there.commit = away
+    with pytest.raises(Unavailable, match="disk is away"):
+        await scene.move()
+    with pytest.raises(Refused, match="has left for sqlite:///there"):
+        await scene.stay()
+    scene.there.commit = commit
+    assert await scene.move(servers={}) == ["root", "kid", "sum"]
+    await moved(scene)
