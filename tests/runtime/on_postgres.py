@@ -23,10 +23,13 @@ from torpor.clock import SystemClock
 from torpor.ports import Clock
 from torpor.queues.postgres import PostgresQueue
 from torpor.settings import check_store, is_postgres
+from torpor.stores import sqlite
 from torpor.stores.postgres import Database, PostgresStore
 from torpor.stores.postgres.place import Place
 from torpor.stores.postgres.server_time import ServerTime
 from torpor.stores.postgres.texts import adapt
+
+sqlite.SqliteStore = PostgresStore  # type: ignore[misc,assignment]  # for tests that make one of their own of it
 
 ENOUGH = 6
 """Databases in use at once, above which some are perhaps only not yet collected."""
