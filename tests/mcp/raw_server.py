@@ -68,7 +68,7 @@ def huge_last(id: Any, arguments: dict[str, Any]) -> None:
 
 
 def die(id: Any, arguments: dict[str, Any]) -> None:
-    sys.stderr.write("it is all over\n")
+    sys.stderr.write(arguments.get("words", "it is all over") + "\n")
     sys.stderr.flush()
     os._exit(arguments.get("status", 1))
 
@@ -140,6 +140,10 @@ def error(id: Any, _: dict[str, Any]) -> None:
     fail(id, -32050, "no luck", {"a": 1})
 
 
+def tell(id: Any, _: dict[str, Any]) -> None:
+    fail(id, -32000, f"{os.environ['API_TOKEN']} at {os.environ['PLACE']}")
+
+
 def batch(id: Any, _: dict[str, Any]) -> None:
     heard = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
     write([heard, {"jsonrpc": "2.0", "id": id, "result": said("batched")}])
@@ -183,7 +187,7 @@ TOOLS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
         for one in (
             noise, noise_before, huge, huge_last, die, close_output, progress, late, unknown, twice,
             broken_text, surrogate, bad_shape, bad_content, null_result, no_sense, deep, error, batch, change,
-            child, stderr, ask,
+            child, stderr, ask, tell,
         )
     },
 }  # fmt: skip

@@ -90,6 +90,14 @@ async def test_mcp_02_a_death_in_a_call_is_told_with_its_last_words_and_the_next
         assert await text(await sessions.session("mcp:raw"), "pid") != first
 
 
+async def test_secrets_that_a_server_repeats_are_hidden() -> None:
+    async with connected(raw(env={"API_TOKEN": "very-hidden", "PLACE": "not-hidden"})) as session:
+        with pytest.raises(Declined, match=r"\[hidden\] at not-hidden"):
+            await session.call("tell", {})
+        with pytest.raises(Lost, match=r"my token is \[hidden\]"):
+            await session.call("die", {"words": "my token is very-hidden"})
+
+
 async def test_all_calls_under_way_learn_of_the_death() -> None:
     async with connected(raw()) as session:
         waiting = [asyncio.create_task(session.call("silent", {})) for _ in range(20)]

@@ -28,6 +28,10 @@ LAUNCHERS = frozenset(
 VERBS = frozenset({"run", "dlx", "exec", "tool", "x"})
 ENDINGS = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts")
 
+LEAST_SECRET = 6
+"""Characters of what may be a secret; shorter texts are words that stand anywhere."""
+
+_SECRET = re.compile("key|token|secret|pass|auth|cred", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -154,6 +158,15 @@ class McpServer:
     def reach(self) -> frozenset[str]:
         """The hosts that requests for this server may find at addresses which are not public."""
         return reach(self.url or "", self.private_hosts)
+
+    def hide(self, text: str) -> str:
+        """Words of the server, or about it, without the secrets that it was given."""
+        given = [value for name, value in self.env.items() if _SECRET.search(name)]
+        given += [part for value in self.headers.values() for part in (value, value.partition(" ")[2])]
+        for secret in given:
+            if len(secret) >= LEAST_SECRET:
+                text = text.replace(secret, "[hidden]")
+        return text
 
     def prefixed(self, tool: str) -> str:
         """Another name for a tool whose own is taken: that of the server goes before it."""

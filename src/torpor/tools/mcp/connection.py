@@ -95,6 +95,11 @@ class Connection:
         """Its task is done: no process and no connection is left."""
         return self._task is not None and self._task.done()
 
+    @property
+    def noise(self) -> str:
+        """What the server wrote where only messages may stand; empty if nothing."""
+        return self.server.hide(str(self.transport.noise))
+
     def begin(self) -> None:
         """Start the server, or connect to it, in the background."""
         self._task = asyncio.create_task(self._run(), name=f"MCP server {self.server.name}")
@@ -149,7 +154,7 @@ class Connection:
             await self.transport.has_exited(LAST_WORDS)
             account = self.transport.account() or "the connection ended"
             return Lost(f"{name} ended before it had answered: {account}.", sent=sent)
-        words = " ".join(str(error.error.message).split())[:2_000]
+        words = self.server.hide(" ".join(str(error.error.message).split()))[:2_000]
         return Declined(f"{name} answers with an error: {words}", code=error.error.code, detail=held)
 
     # -------------------------------------------------------------- its life

@@ -68,7 +68,7 @@ class HttpTransport:
 
     def account(self) -> str:
         """What is known of the server's state beyond what a request gave."""
-        return str(self.noise)
+        return self.server.hide(str(self.noise))
 
     async def has_exited(self, seconds: float) -> bool:  # noqa: ARG002
         """There is no process to end."""

@@ -219,7 +219,7 @@ class Sessions:
         told = list(self._problems.get(address, ()))
         for key, place in self._places.items():
             if key.address == address:
-                account = "" if place.connection is None else str(place.connection.transport.noise)
+                account = "" if place.connection is None else place.connection.noise
                 told += [str(one) for one in (place.failure, account) if one]
         return tuple(dict.fromkeys(told))
 

@@ -118,7 +118,7 @@ class StdioTransport:
             told.append(f"its last words: {' | '.join(list(self.errors)[-5:])}")
         if self.noise.count:
             told.append(str(self.noise))
-        return "; ".join(told)
+        return self.server.hide("; ".join(told))
 
     async def has_exited(self, seconds: float) -> bool:
         """Whether the process has ended, or does so within some seconds."""
@@ -170,7 +170,8 @@ class StdioTransport:
 
     async def _deliver(self, line: bytes | Overlong, to_session: Any) -> None:
         if isinstance(line, Overlong):
-            self.noise.add(line.head)
+            if line.id is None:
+                self.noise.add(line.head)
             messages = too_large(line.id, self.server.result_limit, line.size)
         else:
             messages = read_line(line, self.noise)
