@@ -20,6 +20,7 @@ from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import Script, fail, stall, tries
 from torpor.runtime.stepped import StepResult
 from torpor.testing.clock import FakeClock
+from torpor.testing.samples import commit_on
 
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 
@@ -399,8 +400,8 @@ async def test_a_store_that_is_away_fails_the_step(monkeypatch: pytest.MonkeyPat
 async def test_what_cannot_be_read_is_set_aside() -> None:
     async with stepping(script=[say("hi")]) as runtime:
         thread, neighbour = await started(runtime), await started(runtime)
-        rows = runtime.parts.store._threads  # type: ignore[attr-defined]
-        rows[thread].row = _with(rows[thread].row, head=b"\xc1", length=1)
+        store = runtime.parts.store
+        await store.commit(commit_on(await store.load(thread), absorbed={}, row={"head": b"\xc1"}))
         result = await runtime.step(thread, neighbour)
         assert outcomes(result) == ["failed", "done"]
         assert result.items[0].state == "parked"
