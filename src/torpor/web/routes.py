@@ -56,7 +56,7 @@ ROUTES = (
     ),
     Endpoint(
         "say", "POST", "/threads/{thread}/messages", "Speak to a thread; durable when this is answered.",
-        takes=Saying, gives={202: Receipt}, parameters=(_KEY,), problems=(400, 404, 409, 413, 415),
+        takes=Saying, gives={202: Receipt}, parameters=(_KEY,), problems=(400, 404, 409, 413, 415, 503),
     ),
     Endpoint(
         "messages", "GET", "/threads/{thread}/messages", "The committed messages after a position.",
@@ -102,7 +102,7 @@ ROUTES = (
         "fork", "POST", "/threads/{thread}/fork",
         "Start a root thread that continues this one's history up to a position.",
         takes=ForkWanted, gives={201: Started, 200: Started}, parameters=(_KEY,),
-        problems=(400, 404, 409, 413, 415),
+        problems=(400, 404, 409, 413, 415, 503),
     ),
     Endpoint(
         "children", "GET", "/threads/{thread}/children", "Its children, closed ones too, by age.",
@@ -116,7 +116,7 @@ ROUTES = (
     Endpoint(
         "answer", "POST", "/waits/{wait}",
         "Answer what a person is asked; the first answer counts. `outcome` is `received` if it is this one.",
-        takes=Answering, gives={200: Settled}, problems=(400, 404, 413, 415),
+        takes=Answering, gives={200: Settled}, problems=(400, 404, 413, 415, 503),
     ),
     Endpoint(
         "views", "GET", "/threads/{thread}/views", "What tool servers show beside it now, by type.",
