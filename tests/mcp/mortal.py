@@ -1,9 +1,11 @@
-"""A runtime that may be killed: ``python -m tests.mcp.mortal FOLDER TOOL SECONDS`` calls a tool of the depot.
+"""A runtime that may be killed: ``python -m tests.mcp.mortal FOLDER TOOL SECONDS`` calls a tool of the depot,
+and ``FOLDER TOOL ARGUMENTS SERVER`` one of another server.
 
 A second process of the same folder finds the thread there, and ends once its model has answered.
 """
 
 import asyncio
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,8 +28,8 @@ def script(tool: str, seconds: float) -> Script:
     return [call(tool, tag="once", seconds=seconds), lambda request: say(request.results[0].text)]
 
 
-async def main(folder: Path, tool: str, seconds: float) -> None:
-    agent = Agent("clerk", model=ScriptedModel(script(tool, seconds)), tools=[depot(folder)])
+async def main(folder: Path, server: McpServer, script: Script) -> None:
+    agent = Agent("clerk", model=ScriptedModel(script), tools=[server], approvals="never")
     store = f"sqlite:///{folder / 't.db'}"
     async with Runtime(store, agents=[agent], listen=None, claim=1.0, lease=0.5) as runtime:
         try:
@@ -37,5 +39,13 @@ async def main(folder: Path, tool: str, seconds: float) -> None:
         (folder / "reply").write_text((await thread.reply(timeout=SOON)).text)
 
 
+def given(folder: Path, tool: str, arguments: str, server: str = "") -> tuple[McpServer, Script]:
+    """What the command line says: the depot, or another server and what it is given, as JSON."""
+    if server:
+        named = McpServer("everything", **json.loads(server))
+        return named, [call(tool, **json.loads(arguments)), lambda request: say(request.results[0].text)]
+    return depot(folder), script(tool, float(arguments))
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])))
+    asyncio.run(main(Path(sys.argv[1]), *given(Path(sys.argv[1]), *sys.argv[2:])))
