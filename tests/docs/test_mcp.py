@@ -34,6 +34,6 @@ def test_files_of_other_clients_are_such(block: Block) -> None:
 
 
 def test_the_tools_that_are_offered_are_named_with_their_arguments() -> None:
-    offers = [*of_agents(["NAME"]), *shared(answers=True, calls=False, agents=True)]
+    offers = [*of_agents(["NAME"]), *shared(answers=True, calls=False)]
     shown = {f"`{offer.name}({', '.join(offer.takes['properties'])})`" for offer in offers}
     assert shown == set(re.findall(r"^\| (`\w+\([^)]*\)`)", page("docs/mcp.md").text, re.MULTILINE))

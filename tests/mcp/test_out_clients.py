@@ -76,6 +76,18 @@ async def test_a_bounded_wait_ends_and_is_taken_up_again_with_progress(era: Any)
     assert any("calls fetch" in one for one in told), told
 
 
+async def test_no_more_than_a_number_of_calls_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torpor.mcp.calls.WAITING_MOST", 1)
+    gate = Gate()
+    async with served(agents(gate)) as (server, _), Client(server, mode="legacy") as client:
+        waiting = asyncio.create_task(client.call_tool("my_fetcher_start", {"text": "go"}))
+        await gate.begun.wait()
+        at_once = structure(await client.call_tool("my_fetcher_start", {"text": "go", "wait": 60}))
+        assert at_once["state"] == "working"
+        gate.open.set()
+        assert structure(await waiting)["text"] == "It says: treasure"
+
+
 async def test_the_end_of_a_request_does_not_end_the_thread() -> None:
     gate = Gate()
     async with served(agents(gate)) as (server, runtime), Client(server, mode="legacy") as client:

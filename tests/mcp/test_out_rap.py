@@ -37,6 +37,11 @@ class Depots:
             """Show a pixel."""
             return Image(base64.b64decode(PIXEL), "image/png")
 
+        @kit.tool
+        async def recite(length: int) -> str:
+            """Recite a long text."""
+            return "é" * length
+
         @kit.tool(destructive=True)
         async def scrap(part: str) -> None:
             """Scrap a part."""
@@ -85,7 +90,19 @@ def thread_of(result: types.CallToolResult) -> str:
 async def test_its_tools_are_offered_with_their_own_shapes(tmp_path: Path) -> None:
     async with depots(tmp_path) as (_, client, _):
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"wait", "answer", "stop", "stock", "picture", "scrap", "slow", "watch", "pick"}
+        assert set(tools) == {
+            "threads",
+            "wait",
+            "answer",
+            "stop",
+            "stock",
+            "recite",
+            "picture",
+            "scrap",
+            "slow",
+            "watch",
+            "pick",
+        }
         assert tools["stock"].description == "Count the units of a part."
         assert tools["stock"].input_schema["properties"]["part"]["type"] == "string"
         hints = {name: tool.annotations and tool.annotations.destructive_hint for name, tool in tools.items()}
@@ -106,6 +123,12 @@ async def test_a_picture_is_a_picture(tmp_path: Path) -> None:
         found = (await client.call_tool("picture", {})).content
         part = next(part for part in found if isinstance(part, types.ImageContent))
         assert (part.data, part.mime_type) == (PIXEL, "image/png")
+
+
+async def test_a_long_text_comes_whole(tmp_path: Path) -> None:
+    async with depots(tmp_path) as (_, client, _):
+        result = await client.call_tool("recite", {"length": 50_000})
+        assert text(result) == "é" * 50_000
 
 
 async def test_a_failure_and_wrong_arguments_are_errors(tmp_path: Path) -> None:
@@ -164,4 +187,9 @@ async def test_a_server_that_is_away_is_left_out(tmp_path: Path) -> None:
         served([], rap=["http://127.0.0.1:9"]) as (server, _),
         Client(server, mode="legacy") as client,
     ):
-        assert {tool.name for tool in (await client.list_tools()).tools} == {"wait", "answer", "stop"}
+        assert {tool.name for tool in (await client.list_tools()).tools} == {
+            "threads",
+            "wait",
+            "answer",
+            "stop",
+        }

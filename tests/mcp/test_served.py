@@ -43,7 +43,7 @@ def test_a_name_does_not_depend_on_the_others_unless_they_are_alike() -> None:
 
 
 def test_shapes_hold_no_references() -> None:
-    for offer in (*of_agents(["echo"]), *shared(answers=True, calls=True, agents=True)):
+    for offer in (*of_agents(["echo"]), *shared(answers=True, calls=True)):
         for shape in (offer.takes, offer.gives or {}):
             assert "$ref" not in json.dumps(shape)
             assert "title" not in shape

@@ -13,7 +13,7 @@ from torpor.core.request import instant
 from torpor.mcp.asking import Given, read
 from torpor.mcp.caller import CALLER, order
 from torpor.mcp.clients import Client
-from torpor.mcp.limits import WAIT, WAIT_MOST
+from torpor.mcp.limits import RESULT_MOST, WAIT, WAIT_MOST, WAITING_MOST
 from torpor.mcp.offers import Answer, Answered, Ask, Listed, Listing, Offer, One, Start, ThreadList, Wait
 from torpor.mcp.outcomes import REPLIED, Asked, Outcome, listed
 from torpor.mcp.reach import Reach
@@ -35,6 +35,7 @@ class Calls:
         self.threads = threads
         self.reach = reach
         self._user_id = user_id
+        self._waiting = 0
 
     async def begin(self, offer: Offer, arguments: Mapping[str, Any], client: Client) -> tuple[Ticket, float]:
         """Do what a long tool begins; gives what to wait for, and for how many seconds. Durable then."""
@@ -94,6 +95,17 @@ class Calls:
         A list is what a client of the revisions without connections must ask and bring back. ``known``: waits
         that its user has been asked about already.
         """
+        if self._waiting >= WAITING_MOST:
+            return await self.stands(ticket, client)
+        self._waiting += 1
+        try:
+            return await self._finish(ticket, seconds, client, known)
+        finally:
+            self._waiting -= 1
+
+    async def _finish(
+        self, ticket: Ticket, seconds: float, client: Client, known: frozenset[str]
+    ) -> Outcome | list[Asked]:
         deadline = time.monotonic() + seconds
         open_ = listed(await questions_of(self.threads, ticket.thread))
         known |= {one.wait for one in open_ if not client.can_ask(one)}
@@ -183,6 +195,13 @@ class Calls:
         entries = await self.threads.history(outcome.thread, outcome.position - 1, 1)
         message = entries[0].message if entries else None
         return message if isinstance(message, Result | Happened) else None
+
+    async def whole(self, thread: str, answer: Result | Happened) -> str:
+        """The whole text of a long answer, up to a bound; empty if it is not long."""
+        if not answer.handle:
+            return ""
+        body = await self.threads.side.get_blob(thread, answer.handle, 0, RESULT_MOST)
+        return (body or b"").decode(errors="replace")
 
     async def let_go(self, outcome: Outcome, answer: Result | Happened) -> None:
         """Close the thread of a call from which nothing more comes."""

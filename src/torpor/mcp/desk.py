@@ -32,7 +32,7 @@ class Desk:
         self.calls = calls
         self._discover = discover
         self._verified = verified
-        own = [*of_agents(agents), *shared(answers=answers, calls=discover is not None, agents=bool(agents))]
+        own = [*of_agents(agents), *shared(answers=answers, calls=discover is not None)]
         self._own = {offer.name: offer for offer in own}
         self._known: dict[str, Offer] = dict(self._own)
         self._looked = float("-inf")

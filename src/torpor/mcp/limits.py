@@ -4,8 +4,12 @@ WAIT = 45.0
 """Seconds that a call waits for a reply by default: less than the minute after which many clients give up."""
 WAIT_MOST = 3_600.0
 """Seconds that a call may ask to wait."""
+WAITING_MOST = 256
+"""Calls that wait at once; any more are told at once where their thread stands."""
 HEARTBEAT = 10.0
 """Seconds after which a client that waits is told again where the thread stands."""
+RESULT_MOST = 4 * 1024 * 1024
+"""Bytes of the text of one result of a RAP tool."""
 LISTED_MOST = 200
 """Threads in one list."""
 LINE_MOST = 16 * 1024 * 1024

@@ -162,14 +162,14 @@ def of_agents(agents: Sequence[str]) -> list[Offer]:
     return found
 
 
-def shared(*, answers: bool, calls: bool, agents: bool) -> list[Offer]:
+def shared(*, answers: bool, calls: bool) -> list[Offer]:
     """The tools that belong to no agent."""
-    found = []
-    if agents:
-        found.append(
-            Offer("threads", "threads", "List the threads that can be addressed, the one last changed first.",
-                  schema(Listing), schema(ThreadList), reads_only=True, repeatable=True)
-        )  # fmt: skip
+    text = "List the threads that can be addressed, the one last changed first."
+    found = [
+        Offer(
+            "threads", "threads", text, schema(Listing), schema(ThreadList), reads_only=True, repeatable=True
+        )
+    ]
     if calls:
         text = (
             "Wait on for a call that was still working: gives its result, or `working` after so many "

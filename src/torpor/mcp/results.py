@@ -43,7 +43,7 @@ async def ended(calls: Calls, offer: Offer, outcome: Outcome) -> types.CallToolR
     if answer is None:
         return _unanswered(outcome)
     await calls.let_go(outcome, answer)
-    return _answered(outcome, answer)
+    return _answered(outcome, answer, await calls.whole(outcome.thread, answer))
 
 
 def _outcome(outcome: Outcome) -> types.CallToolResult:
@@ -64,18 +64,22 @@ def _unanswered(outcome: Outcome) -> types.CallToolResult:
     )
 
 
-def _answered(outcome: Outcome, answer: Result | Happened) -> types.CallToolResult:
-    found: list[Any] = [
+def _answered(outcome: Outcome, answer: Result | Happened, whole: str) -> types.CallToolResult:
+    """``whole``: the whole text, where the answer holds only its beginning."""
+    parts = contents(answer)
+    found: list[Any] = [types.TextContent(text=whole)] if whole else []
+    found += [
         types.ImageContent(data=part.data, mime_type=part.media_type)
         if isinstance(part, Image)
         else types.TextContent(text=part.text)
-        for part in contents(answer)
+        for part in parts
+        if isinstance(part, Image) or not whole
     ]
     more = answer.subscription if isinstance(answer, Result) else not answer.final
     if more:
         hint = f"Events may follow: call `wait` with thread {outcome.thread} and after {outcome.position}."
         found.append(types.TextContent(text=hint))
-    if answer.handle:
+    if len(whole) < answer.size:
         found.append(types.TextContent(text=f"This is the beginning of {answer.size:,} characters."))
     failed_ = isinstance(answer, Result) and answer.is_error
     return types.CallToolResult(content=found, is_error=failed_, _meta=_meta(outcome))

@@ -1,6 +1,7 @@
 """Waiting for a thread within a bound: for a reply, a question to people, an event; with progress."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from torpor.core.errors import Refused
@@ -117,12 +118,14 @@ class Watch:
         return None
 
     async def _asks(self, known: frozenset[str]) -> None:
-        """Return once people are asked something new."""
+        """Return once people are asked something new, at once or (for a descendant) within a heartbeat."""
         while True:
             self._asked.clear()
-            if any(one.id not in known for one in await self._threads.waits(self._ticket.thread)):
+            questions = await questions_of(self._threads, self._ticket.thread)
+            if any(one.id not in known for one in questions):
                 return
-            await self._asked.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), HEARTBEAT)
 
     async def _beat(self) -> None:
         while True:
