@@ -87,7 +87,10 @@ class Posting:
             del self._mine[row.thread]
 
     async def _next(self, row: Row, mine: set[str]) -> None:
-        """Perform what nothing has to go before."""
+        """Perform what nothing has to go before, and what follows that, of all that is there now.
+
+        The outbox is read once for all: what others have done meanwhile holds up at most what comes after it.
+        """
         held = set(mine)
         left = [one for one in await self._store.outbox(row.thread) if is_post(one.effect)]
         mine -= held - {one.effect.id for one in left}
@@ -95,10 +98,20 @@ class Posting:
         first = await self._first(row, left[:MANY], mine, now)
         if not first:
             await self._give_back(row, mine, now + TURN)
-        elif isinstance(first[0].effect, Spawn):
-            await self._bear(row, _alike(first, Spawn), mine)
-        else:
-            await self._post(row, _alike(first, Post), mine)
+        while first:
+            done = {one.effect.id for one in await self._perform(row, first, mine)}
+            left = [one for one in left if one.effect.id not in done]
+            first = await self._first(row, left[:MANY], mine, await self._store.now()) if mine else []
+
+    async def _perform(self, row: Row, first: Sequence[OutboxRow], mine: set[str]) -> list[OutboxRow]:
+        """Perform the first of these that are of one kind; gives which they were."""
+        if isinstance(first[0].effect, Spawn):
+            births = _alike(first, Spawn)
+            await self._bear(row, births, mine)
+            return births
+        posts = _alike(first, Post)
+        await self._post(row, posts, mine)
+        return posts
 
     async def _first(
         self, row: Row, left: Sequence[OutboxRow], mine: set[str], now: float

@@ -209,12 +209,15 @@ async def repeated(store: Store, answer: AnsweredSignal) -> Settled:
 
 async def settled(store: Store, wait: str) -> Settled:
     """How a wait ended that is not open any more, as its thread's history tells."""
-    call, after, thread = "", 0, thread_of(wait)
+    call, after, thread, named = "", 0, thread_of(wait), wait.encode()
     if await store.row(thread) is None:
         return Settled(wait, UNKNOWN)
     while page := await store.read(thread, after):
         for stored in page:
-            match decode_message(stored.body):
+            body = stored.body
+            if named not in body and (not call or call.encode() not in body):
+                continue  # who is not named in the bytes is not in the message
+            match decode_message(body):
                 case Noted(note=Requested(wait=OpenWait(id=id, call=asked_for))) if id == wait:
                     call = asked_for
                 case Noted(note=Answered(wait=id, outcome=outcome)) if id == wait:
