@@ -209,7 +209,7 @@ async def repeated(store: Store, answer: AnsweredSignal) -> Settled:
 
 async def settled(store: Store, wait: str) -> Settled:
     """How a wait ended that is not open any more, as its thread's history tells."""
-    call, after, thread, named = "", 0, thread_of(wait), wait.encode()
+    call, after, thread, named = "", 0, thread_of(wait), wait.encode(errors="surrogatepass")
     if await store.row(thread) is None:
         return Settled(wait, UNKNOWN)
     while page := await store.read(thread, after):
