@@ -8,10 +8,10 @@ TESTS ?= tests
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check bench serve setup format cover test-trees test-live mutation clean
+.PHONY: help demo test test-long test-postgres postgres check bench serve setup format cover test-trees test-live mutation clean
 
 help: ## show the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 demo: $(STAMP) ## an agent sleeps while its tools work: no key, no network
 	$(BIN)/torpor demo $(ARGS)
@@ -19,8 +19,22 @@ demo: $(STAMP) ## an agent sleeps while its tools work: no key, no network
 test: $(STAMP) ## the tests, in under a minute
 	$(BIN)/python -m pytest $(TESTS) -n 3 --dist worksteal -m "not live and not long" $(ARGS)
 
-test-long: $(STAMP) ## what `make test` leaves out: the conformance kit, documented commands, the benchmark
+test-long: $(STAMP) postgres ## what `make test` leaves out: the conformance kit, documented commands, the benchmark
 	$(BIN)/python -m pytest $(TESTS) -n 3 --dist worksteal -m long $(ARGS)
+
+test-postgres: $(STAMP) postgres ## the runtime's tests on PostgreSQL, installed if it is missing
+	TORPOR_TEST_STORE=postgres $(BIN)/python -m pytest tests/runtime -n 2 --dist worksteal -m "not live" $(ARGS)
+
+# PostgreSQL and a proxy for it, from Debian's packages; the tests start servers of their own.
+postgres:
+	@if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || ! PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    export DEBIAN_FRONTEND=noninteractive; \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql pgbouncer; \
+	  else \
+	    echo "PostgreSQL is not installed: what needs it is skipped"; \
+	  fi; \
+	fi
 
 check: $(STAMP) ## format, lint, types, import contracts, size limits
 	$(BIN)/ruff format --check .

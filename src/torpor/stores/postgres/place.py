@@ -46,11 +46,8 @@ class Place:
 
     def __init__(self, url: str) -> None:
         given = _without_ours(url)
-        self.pool = _number(given.pop("pool", ""))
-        try:
-            self._given: dict[str, Any] = conninfo_to_dict(given.pop("url"))
-        except psycopg.Error:
-            raise Refused(f"This is no URL of a PostgreSQL database: write {_EXAMPLE}.") from None
+        self.pool = _number(given.get("pool", ""))
+        self._given = _read(given["url"])
         self.plain = False
         """Sessions begin without options, since something in between takes none."""
 
@@ -85,6 +82,17 @@ def _without_ours(url: str) -> dict[str, str]:
     # libpq reads a plus sign as itself.
     text = urlencode(theirs).replace("+", "%20")
     return {"url": f"{address}?{text}" if text else address, **({"pool": pools[-1]} if pools else {})}
+
+
+def _read(url: str) -> dict[str, Any]:
+    """What libpq makes of a URL."""
+    try:
+        given: dict[str, Any] = conninfo_to_dict(url)
+        if all(part.isdecimal() for part in str(given.get("port") or 0).split(",") if part):
+            return given
+    except psycopg.Error:
+        pass
+    raise Refused(f"This is no URL of a PostgreSQL database: write {_EXAMPLE}.")
 
 
 def _number(text: str) -> int:
