@@ -546,3 +546,19 @@ async def test_calls_that_come_together_ask_a_server_that_is_away_once(world: Wo
     world.clock.advance(10)
     world.desk.instead.clear()
     assert await here.begin(needed, "t1", "c1-0") is not None
+
+
+async def test_a_consent_that_comes_while_another_call_begins(world: World) -> None:
+    here, there = await world.open(), await world.open()
+    late = await world.needed(there)
+    first = await world.url(here)
+    place = there._place
+
+    async def meanwhile() -> str:
+        there._place = place
+        assert (await world.finish(here, first)).ok
+        return await place()
+
+    there._place = meanwhile
+    assert await there.begin(late, "t9", "c9-0") is None
+    assert await here._flows.waiting() == []

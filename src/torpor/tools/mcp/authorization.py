@@ -48,10 +48,10 @@ FAILED_SECONDS = 2.0
 KNOWN_MOST = 256
 TIDY_EVERY = 3_600.0
 CODE_LIMIT = 8_192
-REGISTERED_ANEW = frozenset({"invalid_client", "unauthorized_client"})
+REGISTERED_ANEW = frozenset({"invalid_client", "invalid_scope", "unauthorized_client"})
 """Error codes that say that our client is not known, or not as it should be."""
 ERRORS = REGISTERED_ANEW | {
-    "consent_required", "interaction_required", "invalid_request", "invalid_scope", "invalid_target",
+    "consent_required", "interaction_required", "invalid_request", "invalid_target",
     "login_required", "server_error", "temporarily_unavailable", "unsupported_response_type",
 }  # fmt: skip
 """Error codes that are repeated to whoever reads the log; nothing else of what a browser brings is."""
@@ -121,7 +121,7 @@ class Authorizations:
         self._flows = Flows(side, vault)
         self._registrations = Registrations(side, vault, clock)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._known: dict[tuple[str, ...], tuple[float, Protected | Refused | Unavailable]] = {}
+        self._known: dict[tuple[McpServer, str, str], tuple[float, Protected | Refused | Unavailable]] = {}
         self._tidied = float("-inf")
 
     @classmethod
@@ -165,7 +165,19 @@ class Authorizations:
         state = await self._keys.sign(thread, call, flow.state_scope)
         flow = msgspec.structs.replace(flow, url=consent_url(flow, state))
         await self._flows.write(flow)
-        return Consent(flow.url, mark)
+        return None if await self._came_meanwhile(flow, grant, challenge) else Consent(flow.url, mark)
+
+    async def _came_meanwhile(self, flow: Flow, before: Grant | None, challenge: Challenge) -> bool:
+        """Whether another call's consent came before this flow was there to be told of it."""
+        grant = await self._grants.read(flow.mark)
+        if (
+            grant is None
+            or (before is not None and grant.id == before.id)
+            or not grant.covers(challenge.scope)
+        ):
+            return False
+        await self._flows.end(flow.key)
+        return True
 
     def _turn(self, mark: str) -> asyncio.Lock:
         lock = self._turns.get(mark)
@@ -203,8 +215,7 @@ class Authorizations:
 
     async def _protected(self, server: McpServer, challenge: Challenge, bounds: Bounds) -> Protected:
         """What servers say of themselves, asked once for calls that come together."""
-        oauth = server.oauth.scope if server.oauth else ""
-        key = (server.name, server.url or "", challenge.resource_metadata, challenge.scope, oauth)
+        key = (server, challenge.resource_metadata, challenge.scope)
         until, known = self._known.get(key, (0.0, None))
         if known is None or self._clock.now() >= until:
             known = await self._discovered(server, challenge, bounds)
