@@ -312,6 +312,7 @@ async def test_a_renewal_outlives_the_call_that_began_it(world: World) -> None:
     going = asyncio.Event()
 
     async def slow(request: Request) -> Response:
+        await request.body()
         going.set()
         await asyncio.sleep(0.1)
         return await world.desk.usual["/token"](request)
