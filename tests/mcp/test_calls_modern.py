@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.test_calls import calling, causes, effects, question, text, told
-from torpor import Agent, McpServer, Runtime
+from torpor import Agent, Limits, McpServer, Runtime
 from torpor.core.chunks import AnyChunk, Stop, TextDelta
 from torpor.core.messages import Usage
 from torpor.core.request import Attempt, Request
@@ -143,3 +143,14 @@ async def test_sampling_is_done_by_the_agents_model_and_recorded(tmp_path: Path,
     assert record.usage == Usage(input=30, output=12)
     [request] = model.requests
     assert (request.instructions, request.settings["max_tokens"]) == ("Be brief.", 20)
+
+
+async def test_sampling_is_within_the_agents_limit_of_tokens(tmp_path: Path) -> None:
+    model = Talking(ScriptedModel([call("sample", tag="x"), call("sample", tag="y"), told]))
+    limits = Limits(tokens=40)
+    agent = Agent("clerk", model=model, tools=[office(tmp_path, sampling=True)], limits=limits)
+    async with Runtime("memory:", agents=[agent], listen=None) as runtime:
+        thread = await runtime.start("clerk", "go")
+        last = json.loads(await text(thread))["said"]
+    assert "limit is reached" in last["content"]["text"]
+    assert len(model.requests) == 1

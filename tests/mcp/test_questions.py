@@ -13,7 +13,7 @@ from torpor.runtime.roster import CallContext
 from torpor.stores.memory import MemoryStore
 from torpor.testing.clock import START, FakeClock
 from torpor.tools.mcp.asking import Asked, Asking, asked_of, name_of, number_of
-from torpor.tools.mcp.records import Question, Record, Records, Run, said
+from torpor.tools.mcp.records import Question, Record, Records, Run, Sampled, said
 from torpor.tools.mcp.sampling import _items
 from torpor.tools.mcp.tasks import Look, look_of, pause
 
@@ -233,3 +233,13 @@ async def test_an_answer_that_another_process_took_is_found() -> None:
     await run.records.answer("t", "c", 1, "1")
     assert await waiting == {"action": "accept", "content": {"a": "g"}}
     assert run.record.questions == ()
+
+
+async def test_what_servers_had_of_the_model_counts_by_exchange() -> None:
+    records = a_run().records
+    assert await records.sampled("t", 5.0) == Sampled(5.0)
+    await records.sample("t", 5.0, 40)
+    await records.sample("t", 5.0, 2)
+    assert await records.sampled("t", 5.0) == Sampled(5.0, 42, 2)
+    assert await records.sampled("t", 6.0) == Sampled(6.0)
+    assert await records.sampled("other", 5.0) == Sampled(5.0)

@@ -71,10 +71,17 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the sign-in is known by."""
     failed: int = 0
     """How often in a row the server could not be reached."""
-    sampled: int = 0
-    """Tokens that the server spent of the agent's model."""
     kept: float = 0.0
     """When this was written."""
+
+
+class Sampled(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What servers had of an agent's model in one exchange of a thread."""
+
+    since: float
+    """When the exchange began."""
+    tokens: int = 0
+    times: int = 0
 
 
 def key_of(thread: str, call: str) -> str:
@@ -104,6 +111,18 @@ class Records:
             await self._side.put(MCP_CALLS, f"{key_of(thread, call)}/{number}", b"")
         if record is not None:
             await self._side.put(MCP_CALLS, key_of(thread, call), b"")
+
+    async def sampled(self, thread: str, since: float) -> Sampled:
+        """What servers had of the model in the exchange that began at an instant."""
+        kept = await self._side.get(MCP_CALLS, f"{thread}/sampled")
+        found = msgspec.json.decode(kept, type=Sampled) if kept else None
+        return found if found is not None and found.since == since else Sampled(since)
+
+    async def sample(self, thread: str, since: float, tokens: int) -> None:
+        """Count one completion more."""
+        before = await self.sampled(thread, since)
+        now = Sampled(since, before.tokens + tokens, before.times + 1)
+        await self._side.put(MCP_CALLS, f"{thread}/sampled", msgspec.json.encode(now))
 
     async def answer(self, thread: str, call: str, number: int, value: str) -> None:
         """Keep what a person said to a question."""

@@ -25,6 +25,8 @@ MESSAGES = 200
 TEXT_LIMIT = 400_000
 """Characters of all messages together."""
 SECONDS = 600.0
+TIMES = 200
+"""Completions for servers in one exchange of a thread."""
 FIRST = 1 << 40
 """Ordinals of these completions begin here, apart from those of the thread itself."""
 
@@ -49,17 +51,22 @@ class Sampler:
         row = await self._store.row(run.facts.thread)
         if row is None:
             raise Refused("The thread is gone.")
-        left = tokens - decode_head(row.head, row.shape).exchange.tokens - run.record.sampled
-        if left <= 0:
-            raise Refused("The agent's limit of tokens is reached.")
-        return await self._asked(run, row, model, _request(run, model, params, left))
+        exchange = decode_head(row.head, row.shape).exchange
+        had = await run.records.sampled(row.thread, exchange.since)
+        left = tokens - exchange.tokens - had.tokens
+        if left <= 0 or had.times >= TIMES:
+            raise Refused("The agent's limit is reached.")
+        answer, spent = await self._asked(run, row, model, _request(run, model, params, left))
+        await run.records.sample(row.thread, exchange.since, spent)
+        return answer
 
-    async def _asked(self, run: Run, row: Row, model: Model, request: Request) -> Mapping[str, Any]:
+    async def _asked(
+        self, run: Run, row: Row, model: Model, request: Request
+    ) -> tuple[Mapping[str, Any], int]:
+        """The answer, and the tokens that it took."""
         began = self._clock.now()
         gathering = await _gather(model, request, Attempt(run.facts.thread, FIRST, seconds=SECONDS))
         stop = gathering.stop or Stop()
-        spent = stop.usage.total if stop.usage else 0
-        await run.save(sampled=run.record.sampled + spent)
         record = SliceRecord(
             run.facts.thread,
             row.version.counter,
@@ -76,12 +83,8 @@ class Sampler:
         text = "".join(part.text for part in gathering.parts() if isinstance(part, Text))
         reason = "maxTokens" if stop.reason == "length" else "endTurn"
         content = {"type": "text", "text": text}
-        return {
-            "role": "assistant",
-            "content": content,
-            "model": stop.model or model.name,
-            "stopReason": reason,
-        }
+        answer = {"role": "assistant", "content": content, "model": record.model, "stopReason": reason}
+        return answer, stop.usage.total if stop.usage else 0
 
 
 async def _gather(model: Model, request: Request, attempt: Attempt) -> Gathering:
