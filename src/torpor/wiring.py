@@ -33,6 +33,7 @@ from torpor.runtime.presence import Company, presence
 from torpor.runtime.retention import DAY, Keep, prune_always
 from torpor.runtime.roster import Bridge, Roster
 from torpor.runtime.scan import scan
+from torpor.runtime.sharing import SharedLive
 from torpor.runtime.state import Kit
 from torpor.runtime.sweep import sweep_always
 from torpor.runtime.threads import Threads
@@ -110,7 +111,6 @@ class Parts:
         self.ids = ids or Ids()
         self.keep = keep or Keep()
         """For how long workers here keep what may be forgotten."""
-        self.live = LocalLive()
         self._claim = claim
         self._reserved = reserved
         self._owner_cap = owner_cap
@@ -128,10 +128,13 @@ class Parts:
         self.store: Store = store
         self.side: Side = store
         self.queue: Queue = queue
+        self.live = LocalLive() if backends else _live_over(store)
 
     async def __aenter__(self) -> Self:
         self._stack.push_async_callback(self.store.close)
         self._stack.push_async_callback(self.queue.close)
+        if isinstance(self.live, SharedLive):
+            self._stack.push_async_callback(self.live.close)
         try:
             await self._join()
         except BaseException:
@@ -223,6 +226,8 @@ class Parts:
             background = [asyncio.create_task(what, name=name) for name, what in self._beside(company)]
             if self._authorizations is not None:
                 await self._authorizations.recover()
+            if isinstance(self.live, SharedLive):
+                self.live.listen()
             worker.start()
             try:
                 yield worker
@@ -371,6 +376,16 @@ def _open_store(url: str, clock: Clock, lease: float, synchronous: str) -> tuple
         return _open_postgres(url, clock, lease)
     database = Database.open(url, clock=clock, synchronous=synchronous)  # type: ignore[arg-type]
     return SqliteStore(database), SqliteQueue(database, lease=lease)
+
+
+def _live_over(store: Backend) -> LocalLive:
+    """Live events of this process, and of those that share a store which can carry them."""
+    database = getattr(store, "database", None)
+    if database is None or not hasattr(database, "place"):
+        return LocalLive()
+    from torpor.queues.hints import PostgresWire
+
+    return SharedLive(PostgresWire(database), secrets.token_urlsafe(9))
 
 
 def _open_postgres(url: str, clock: Clock, lease: float) -> tuple[Backend, Queue]:

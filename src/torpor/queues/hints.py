@@ -8,7 +8,7 @@ that may looks be seldom.
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import psycopg
@@ -106,3 +106,32 @@ class Hints:
     def _deaf(self) -> None:
         self._heard.clear()
         self._lost()
+
+
+class PostgresWire:
+    """Carries words between processes, beside the queue's: see ``torpor.runtime.sharing``."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+        self._sql: dict[str, str] = database.statements(__package__, "postgres.sql")
+        self._hints: Hints | None = None
+
+    def start(self, told: Callable[[str], None]) -> None:
+        """Begin to listen, if that has not begun."""
+        if self._hints is None:
+            conninfo = self._database.place.conninfo
+            self._hints = Hints(conninfo, self._sql["listen_live"], self._knock, told, lambda: None)
+            self._hints.start()
+
+    async def tell(self, words: Sequence[str]) -> None:
+        """Tell all who listen, in order."""
+        if words:
+            await self._database.ask(self._sql["tell"], {"words": list(words)}, once=True)
+
+    async def close(self) -> None:
+        """Listen no more. Idempotent."""
+        if self._hints is not None:
+            await self._hints.close()
+
+    async def _knock(self, word: str) -> None:
+        await self.tell([word])

@@ -42,3 +42,10 @@ LISTEN torpor_rings
 
 -- name: knock
 SELECT pg_notify('torpor_rings', %(word)s::text)
+
+-- name: listen_live
+LISTEN torpor_live
+
+-- name: tell
+SELECT pg_notify('torpor_live', word) FROM unnest(%(words)s::text[]) WITH ORDINALITY AS told (word, place)
+ORDER BY place

@@ -28,7 +28,7 @@ class LocalLive:
     def streamed(self, thread: str, chunk: AnyChunk) -> None:
         """A running completion has brought a chunk."""
         watchers = self._watchers.get(thread)
-        if watchers is not None and (event := _event(chunk)) is not None:
+        if watchers is not None and (event := event_of(chunk)) is not None:
             for watcher in watchers:
                 watcher.put(event)
 
@@ -71,7 +71,8 @@ class LocalLive:
             del self._watchers[thread]
 
 
-def _event(chunk: AnyChunk) -> LiveEvent | None:
+def event_of(chunk: AnyChunk) -> LiveEvent | None:
+    """What watchers are told of a chunk."""
     if isinstance(chunk, TextDelta):
         return LiveEvent("text", chunk.text)
     if isinstance(chunk, ReasoningDelta):
