@@ -77,9 +77,9 @@ class Connection:
         self._changed = asyncio.Event()
         self.transport: StdioTransport | HttpTransport
         if server.url is None:
-            self.transport = StdioTransport(server, self._wake.set)
+            self.transport = StdioTransport(server, self._wake.set, self.flights.alive)
         else:
-            self.transport = HttpTransport(server, self.retire, auth)
+            self.transport = HttpTransport(server, self.retire, self.flights.alive, auth)
         self.is_signed = auth is not None
         self.questions = Questions(server, self.flights, self.transport)
         self.client: ClientSession | None = None

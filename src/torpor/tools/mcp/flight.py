@@ -89,6 +89,11 @@ class Flights:
         """A request is done."""
         self._flights.pop(flight.id, None)
 
+    def alive(self) -> None:
+        """The server is in the midst of a long answer, and it cannot be told yet to which."""
+        for flight in self._flights.values():
+            flight.alive()
+
     def leave_all(self) -> None:
         """Do not wait for those under way."""
         self._left = True

@@ -43,12 +43,16 @@ class HttpTransport:
     """A server at a URL, as streams of messages for the SDK's session.
 
     ``on_end`` is called when the session at the server has expired: calls that are still under way may be
-    answered, new ones are not. ``related`` gives, by the id of a question
-    of the server, the id of the request of ours on whose stream it came.
+    answered, new ones are not; ``on_flow`` whenever more has come of a long answer. ``related`` gives, by the
+    id of a question of the server, the id of the request of ours on whose stream it came.
     """
 
     def __init__(
-        self, server: McpServer, on_end: Callable[[], None], auth: httpx2.Auth | None = None
+        self,
+        server: McpServer,
+        on_end: Callable[[], None],
+        on_flow: Callable[[], None],
+        auth: httpx2.Auth | None = None,
     ) -> None:
         assert server.url is not None
         self.server = server
@@ -58,6 +62,7 @@ class HttpTransport:
         self._url = server.url
         self._auth = auth
         self._on_end = on_end
+        self._on_flow = on_flow
         self._has_expired = False
         self._session = ""
         self._version = ""
@@ -79,7 +84,7 @@ class HttpTransport:
         """Give the messages from the server, and where those to it go. Nothing is sent yet."""
         outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
         self._incoming, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        transport = PublicTransport(self.server.reach, self.server.result_limit)
+        transport = PublicTransport(self.server.reach, self.server.result_limit, self._on_flow)
         timeout = httpx2.Timeout(NOTICE_SECONDS, read=None, pool=None)
         headers = {**self.server.headers, "User-Agent": "torpor", "Accept-Encoding": "identity"}
         async with httpx2.AsyncClient(

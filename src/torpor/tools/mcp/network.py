@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, TypeVar
@@ -110,14 +110,16 @@ class _PublicBackend(AnyIOBackend):
 class _Counted(httpx2.AsyncByteStream):
     """A body that breaks off where it has more bytes than are taken."""
 
-    def __init__(self, inner: Any, limit: int) -> None:
+    def __init__(self, inner: Any, limit: int, on_flow: Callable[[], None]) -> None:
         self._inner = inner
         self._limit = limit
+        self._on_flow = on_flow
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._inner:
             size += len(chunk)
+            self._on_flow()
             if size > self._limit:
                 raise TooLarge(f"the answer has more than {self._limit:,} bytes")
             yield chunk
@@ -127,11 +129,15 @@ class _Counted(httpx2.AsyncByteStream):
 
 
 class PublicTransport(httpx2.AsyncHTTPTransport):
-    """HTTP to allowed addresses. A body that is no stream of events has at most ``limit`` bytes."""
+    """HTTP to allowed addresses. A body that is no stream of events has at most ``limit`` bytes.
 
-    def __init__(self, reach: frozenset[str], limit: int) -> None:
+    ``on_flow`` is called whenever more of such a body has come.
+    """
+
+    def __init__(self, reach: frozenset[str], limit: int, on_flow: Callable[[], None]) -> None:
         super().__init__(verify=_tls())
         self._limit = limit
+        self._on_flow = on_flow
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=_tls(),
             max_connections=None,
@@ -148,5 +154,5 @@ class PublicTransport(httpx2.AsyncHTTPTransport):
             await response.aclose()
             raise Refused(f"it answered in the coding {coding[:40]!r}, which was not asked for")
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            response.stream = _Counted(response.stream, self._limit)
+            response.stream = _Counted(response.stream, self._limit, self._on_flow)
         return response

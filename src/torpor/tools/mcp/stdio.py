@@ -31,6 +31,8 @@ UTF8 = {"PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1"}
 """What Python servers need to write what the protocol demands."""
 
 CHUNK = 64 * 1024
+PIECE = 4 * 1024
+"""Bytes without the end of a line from which on they are a sign of life: part of a long answer."""
 WAITING = 64
 """Messages to a server that wait while it does not read; further senders wait themselves."""
 GRACE = 2.0
@@ -60,16 +62,18 @@ class _Protocol(asyncio.subprocess.SubprocessStreamProtocol):
 class StdioTransport:
     """A server's process while it runs, as streams of messages for the SDK's session.
 
-    ``on_end`` is called once when it has ended, or has closed its output.
+    ``on_end`` is called once when it has ended, or has closed its output; ``on_flow`` whenever more has come
+    of a long line.
     """
 
-    def __init__(self, server: McpServer, on_end: Callable[[], None]) -> None:
+    def __init__(self, server: McpServer, on_end: Callable[[], None], on_flow: Callable[[], None]) -> None:
         self.server = server
         self.noise = Noise()
         self.errors: deque[str] = deque(maxlen=STDERR_LINES)
         """What it wrote last on its standard error, line by line."""
         self.has_ended = False
         self._on_end = on_end
+        self._on_flow = on_flow
         self._process: asyncio.SubprocessTransport | None = None
         self._protocol: _Protocol | None = None
 
@@ -164,6 +168,8 @@ class StdioTransport:
     async def _lines(self, stdout: asyncio.StreamReader, to_session: Any) -> None:
         lines = Lines(self.server.result_limit)
         while chunk := await stdout.read(CHUNK):
+            if len(chunk) > PIECE and b"\n" not in chunk:
+                self._on_flow()
             for line in lines.feed(chunk):
                 await self._deliver(line, to_session)
         await self._deliver(lines.end(), to_session)
