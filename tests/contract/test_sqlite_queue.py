@@ -119,3 +119,25 @@ async def test_later_work_of_others_does_not_wake_for_nothing(tmp_path: Path) ->
         assert threads(await asyncio.wait_for(waiter, 10)) == ["mine"]
         assert counted.writes == 2
         assert time.time() >= at + 0.5
+
+
+def test_every_claim_is_a_search_in_an_index(tmp_path: Path) -> None:
+    file = tmp_path / "s.db"
+    sql = Database.open(file).statements("torpor.queues", "sqlite.sql")
+    given = {"mark": "|", "agents": "|adder|", "tiers": 7, "limit": 8, "owner": "ann", "now": 1.0}
+    used = {
+        "promote": "rings_later",
+        "ready": "rings_ready",
+        "in_flight": "rings_in_flight",
+        "owners": "rings_by_owner",
+        "ready_of_owner": "rings_by_owner",
+        "next_change": "rings_later",
+    }
+    connection = sqlite3.connect(file)
+    for name, index in used.items():
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {sql[name]}", given).fetchall()
+        plan = [row[3] for row in rows if " rings" in row[3]]
+        assert plan
+        assert all(f"INDEX {index}" in line for line in plan), (name, plan)
+        assert not any("TEMP B-TREE" in row[3] for row in rows), (name, rows)
+    connection.close()
