@@ -13,13 +13,16 @@ from tests.runtime.cast import Cast, spawns
 from tests.web.places import store_of, until
 from torpor import Agent, Refused, Runtime, ToolContext, said, tool
 from torpor.core.errors import ModelRefused, Unavailable
-from torpor.core.messages import Result, Said, Turn, text_of
+from torpor.core.messages import Result, Said, Text, Turn, text_of
 from torpor.core.request import Request
-from torpor.core.signals import Due, StoppedSignal
+from torpor.core.signals import Due, SaidSignal, StoppedSignal
 from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import Script, fail, stall, tries
+from torpor.ports import Row
+from torpor.queues.memory import MemoryQueue
 from torpor.runtime.stepped import StepResult
-from torpor.testing.clock import FakeClock
+from torpor.stores.memory import MemoryStore
+from torpor.testing.clock import START, FakeClock
 from torpor.testing.samples import commit_on
 
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -53,7 +56,7 @@ def outcomes(result: StepResult) -> list[str]:
     return [one.outcome for one in result.items]
 
 
-@tool
+@tool(repeat="safe")
 def double(number: int) -> int:
     """Twice a number."""
     return 2 * number
@@ -378,6 +381,94 @@ async def test_nothing_is_kept_between_steps(kind: str, tmp_path: Path) -> None:
         await asyncio.sleep(0)
         assert asyncio.all_tasks() == before
         assert clock.sleepers == 0
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class Dying:
+    """A store whose process dies before or after its so-manieth write, and does nothing from then on."""
+
+    def __init__(self, store: MemoryStore, at: int, *, after: bool) -> None:
+        self._store = store
+        self._left = at
+        self._after = after
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._store, name)
+        if name in ("close", "now") or not asyncio.iscoroutinefunction(value):
+            return value
+
+        async def mortal(*args: Any, **kwargs: Any) -> Any:
+            self._left -= name in WRITES
+            if self._left < 0 or (self._left == 0 and name in WRITES and not self._after):
+                self._left = -1
+                raise Crash
+            given = await value(*args, **kwargs)
+            if self._left == 0 and name in WRITES:
+                self._left = -1
+                raise Crash
+            return given
+
+        return mortal
+
+
+WRITES = {"post", "create", "hold", "commit", "finish", "claim", "delivered", "release", "postpone", "note"}
+
+
+async def test_a_step_may_die_at_any_write() -> None:
+    deaths = 0
+    for at in range(1, 60):
+        for after in (False, True):
+            deaths += await _dies(at, after=after)
+    assert 20 < deaths < 110
+
+
+async def _dies(at: int, *, after: bool) -> int:
+    """A step whose process dies, and those that follow it; says whether it came so far."""
+    clock = FakeClock()
+    store, died = MemoryStore(clock), 0
+    cast = Cast(
+        root=[call("double", number=2), spawns("as helper: help"), say("Waiting."), say("I heard.")],
+        helper=[say("Help!")],
+    )
+    agent = Agent("stepper", model=cast, tools=[double])
+    words = SaidSignal("t", "said/1", START, parts=(Text("Go."),))
+    await store.create(Row(thread="t", agent="stepper", root="t", created=START, updated=START))
+    dying: Any = Dying(store, at, after=after)
+    try:
+        async with Runtime(
+            "memory:",
+            agents=[agent],
+            listen=None,
+            workers=0,
+            backends=(dying, MemoryQueue(clock)),
+            clock=clock,
+        ) as runtime:
+            await runtime.step(words)
+    except Crash:
+        died = 1
+    clock.advance(60)
+    backends = (store, MemoryQueue(clock))
+    async with Runtime(
+        "memory:", agents=[agent], listen=None, workers=0, backends=backends, clock=clock
+    ) as runtime:
+        left: set[str] = {"t"}
+        result = await runtime.step(words)
+        while left := {one.thread for one in (*result.items, *result.others) if one.outcome == "again"}:
+            clock.advance(max(0.0, result.again_at - clock.now()))
+            result = await runtime.step(*left)
+        assert {one.outcome for one in result.items} == {"done"}
+        for row in await runtime.threads():  # whom the dead process had rung, its platform would sweep
+            assert (await runtime.step(row.thread)).items[0].outcome in ("done", "again")
+        await runtime.step(*[row.thread for row in await runtime.threads()])
+        history = await runtime.thread("t").history()
+        assert [text_of(one.parts) for one in history if isinstance(one, Said)] == ["Go."]
+        assert await turns(runtime, "t") == ["Waiting.", "I heard."]
+        assert (await results(runtime, "t"))[0] == ("4", "")
+        assert len(await results(runtime, "t")) == 2
+    return died
 
 
 async def test_a_store_that_is_away_fails_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
