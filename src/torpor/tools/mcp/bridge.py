@@ -10,7 +10,7 @@ from torpor.core.codec import decode_head
 from torpor.core.errors import TorporError
 from torpor.core.signals import AnySignal
 from torpor.core.tiers import not_before, start_by
-from torpor.core.views import PROGRESS
+from torpor.core.views import PROGRESS, View, views_space
 from torpor.ports import Clock, Later, Live, Queue, Ring, Side, Store
 from torpor.tools import protocol
 from torpor.tools.bridged import McpServer
@@ -91,10 +91,9 @@ class McpBridge:
         record = await self._records.get(context.thread, context.call)
         run = Run(context, record or Record(context.server), self._records, self._clock)
         outcome = await self._calls.carry_on(run, arguments)
-        key = (context.thread, context.call)
-        if isinstance(outcome, ResultParts) and key in self._shown:
-            del self._shown[key]
-            await self._view(run, {})
+        if isinstance(outcome, ResultParts):
+            self._shown.pop((context.thread, context.call), None)
+            await self._clear(run)
         return outcome
 
     async def forget(self, thread: str, call: str) -> None:
@@ -157,6 +156,16 @@ class McpBridge:
             content["fraction"] = done / total
         words = message or (f"{done:g}" if not total and done else "")
         await self._view(run, {**content, "message": words} if words else content)
+
+    async def _clear(self, run: Run) -> None:
+        """Show no longer how far a call is, if that is what is shown, perhaps by a process that has died."""
+        try:
+            kept = await self._side.get(views_space(run.facts.thread), PROGRESS)
+        except TorporError:
+            return  # it must not cost the result
+        content = msgspec.msgpack.decode(kept, type=View).content if kept else ""
+        if content and msgspec.json.decode(content).get("tool_call_id") == run.facts.call:
+            await self._view(run, {})
 
     async def _view(self, run: Run, content: dict[str, Any]) -> None:
         thread, call = run.facts.thread, run.facts.call
