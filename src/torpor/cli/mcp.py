@@ -11,7 +11,9 @@ import typer
 from torpor.cli.options import AgentRefs, Config, Json, Store, run, settings_of, with_agents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+    from starlette.applications import Starlette
 
     from torpor.agent import Agent
     from torpor.mcp.desk import Desk
@@ -243,7 +245,6 @@ async def _take_callbacks(parts: "Parts", stack: contextlib.AsyncExitStack) -> N
 
     from torpor import McpServer
     from torpor.web.app import build
-    from torpor.web.listening import listening
 
     known = await parts.address()
     tools = [tool for agent in parts.agents for tool in agent.tools]
@@ -254,8 +255,24 @@ async def _take_callbacks(parts: "Parts", stack: contextlib.AsyncExitStack) -> N
         return
     token = secrets.token_urlsafe(32)
     app = build(parts.threads, parts.callbacks, token=token, authorizations=parts.authorizations)
-    parts.here = await stack.enter_async_context(listening(app, CALLBACKS))
+    parts.here = await stack.enter_async_context(_listening(app, known.url))
     await parts.register(parts.here, "runtime")
+
+
+@contextlib.asynccontextmanager
+async def _listening(app: "Starlette", before: str) -> "AsyncIterator[str]":
+    """On a free port: that of the process before, if it still is free, since open calls know that one."""
+    from urllib.parse import urlsplit
+
+    from torpor.core.errors import Refused
+    from torpor.web.listening import listening
+
+    async with contextlib.AsyncExitStack() as stack:
+        url = ""
+        if urlsplit(before).hostname == "127.0.0.1":
+            with contextlib.suppress(Refused):
+                url = await stack.enter_async_context(listening(app, urlsplit(before).netloc))
+        yield url or await stack.enter_async_context(listening(app, CALLBACKS))
 
 
 async def _until_signalled(work: "Coroutine[Any, Any, object]", ready: "Callable[[], None]") -> None:
