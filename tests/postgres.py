@@ -8,13 +8,10 @@ import fcntl
 import itertools
 import json
 import os
-import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,22 +22,23 @@ import psycopg
 import pytest
 from psycopg import sql
 
-USER = "torpor"
+from torpor.testing.postgres import (
+    PATIENCE,
+    USER,
+    Missing,
+    Server,
+    as_account,
+    free_port,
+    initialised,
+    private_folder,
+    programs,
+    serve,
+    until_up,
+)
+
 LOCKED, PASSWORD = "locked", "the-secret"
 """A role that must give a password."""
 
-CONFIGURATION = {
-    "listen_addresses": "127.0.0.1",
-    "max_connections": "200",
-    "shared_buffers": "64MB",
-    "max_wal_size": "2GB",
-    "wal_level": "minimal",
-    "max_wal_senders": "0",
-    "checkpoint_timeout": "1h",
-    "deadlock_timeout": "200ms",
-    "jit": "off",
-    "log_min_messages": "warning",
-}
 _BOUNCER = """
 [databases]
 * = host=127.0.0.1 port={server} user={user}
@@ -53,7 +51,6 @@ pool_mode = transaction
 default_pool_size = 3
 server_round_robin = 1
 """
-PATIENCE = 60.0
 IDLE = 0.25
 """Seconds between the keeper's looks whether anybody is left."""
 
@@ -68,23 +65,6 @@ SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 _TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = 'torpor' AND tablename <> '{LEDGER}'"
-
-
-class Missing(Exception):
-    """There is no PostgreSQL on this machine."""
-
-
-def programs() -> Path:
-    """The folder of the newest server programs."""
-    found = {
-        int(path.parts[-3]): path.parent for path in Path("/usr/lib/postgresql").glob("[0-9]*/bin/postgres")
-    }
-    if found:
-        return found[max(found)]
-    elsewhere = shutil.which("initdb")
-    if elsewhere is None:
-        raise Missing("PostgreSQL is not installed (Debian: apt-get install postgresql)")
-    return Path(elsewhere).resolve().parent
 
 
 def required() -> bool:
@@ -204,63 +184,18 @@ def _begin(place: Path) -> None:
         time.sleep(0.02)
 
 
-def _account() -> pwd.struct_passwd | None:
-    """Whose server it is: it refuses to be root's."""
-    return pwd.getpwnam("postgres") if os.geteuid() == 0 else None
-
-
-def _as(account: pwd.struct_passwd | None) -> list[str]:
-    """The words in front of a program that shall be somebody's, and end with whoever started it."""
-    words = ["setpriv", "--pdeathsig", "QUIT"]
-    if account is not None:
-        words += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
-    return words
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _initialised(folder: Path, account: pwd.struct_passwd | None) -> Path:
+def _initialised(folder: Path) -> Path:
     """The folder of a new cluster; whoever is on this machine may connect, but ``locked``."""
-    place = folder / "cluster"
-    tool = [*_as(account), str(programs() / "initdb"), "-D", str(place), "-U", USER, "-A", "trust"]
-    options = ["-E", "UTF8", "--no-locale", "--no-sync"]
-    subprocess.run([*tool, *options], check=True, stdout=subprocess.DEVNULL, cwd=folder)
+    place = initialised(folder)
     rules = place / "pg_hba.conf"
     rules.write_text(f"host all {LOCKED} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
     return place
 
 
-def serve(server: Path, folder: Path, port: int) -> "subprocess.Popen[bytes]":
-    """Run the server of a cluster until it is told to stop, or its parent dies."""
-    options = CONFIGURATION | {"port": str(port), "unix_socket_directories": str(folder)}
-    words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-    program = [*_as(_account()), str(programs() / "postgres"), "-D", str(server)]
-    return subprocess.Popen([*program, *words], cwd=folder)
-
-
-def until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
-    """Wait until a server takes connections."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            psycopg.connect(url, connect_timeout=5).close()
-        except psycopg.OperationalError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
-
-
 def _keep(place: Path) -> None:
     """Start a server, say so, and stop it once nobody uses it."""
-    with _private_folder() as folder:
-        server, port = _initialised(folder, _account()), _free_port()
+    with private_folder() as folder:
+        server, port = _initialised(folder), free_port()
         process = serve(server, folder, port)
         try:
             found = Cluster(port, process.pid)
@@ -296,25 +231,21 @@ class OwnCluster(Cluster):
     """A server of one test alone, which it may stop."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._server = _initialised(folder, _account())
-        super().__init__(_free_port(), 0)
-        self.start()
+        self._server = Server(folder)
+        super().__init__(self._server.port, self._server.process)
 
     def start(self) -> None:
-        self._running = serve(self._server, self._folder, self.port)
-        self.process = self._running.pid
-        until_up(self.url("postgres"), self._running)
+        self._server.start()
+        self.process = self._server.process
 
     def stop(self) -> None:
-        self._running.send_signal(signal.SIGQUIT)
-        self._running.wait()
+        self._server.stop()
 
 
 @contextmanager
 def own_cluster() -> Iterator[OwnCluster]:
     """A server apart from all others."""
-    with _private_folder() as folder:
+    with private_folder() as folder:
         found = OwnCluster(folder)
         try:
             yield found
@@ -330,11 +261,11 @@ def bouncer(cluster: Cluster, url: str) -> Iterator[str]:
         if required():
             raise Missing("pgbouncer is not installed")
         pytest.skip("pgbouncer is not installed (Debian: apt-get install pgbouncer)")
-    with _private_folder() as folder:
-        port = _free_port()
+    with private_folder() as folder:
+        port = free_port()
         file = folder / "pgbouncer.ini"
         file.write_text(_BOUNCER.format(server=cluster.port, user=USER, port=port))
-        process = subprocess.Popen([*_as(_account()), program, "-q", str(file)], cwd=folder)
+        process = subprocess.Popen([*as_account(), program, "-q", str(file)], cwd=folder)
         there = url.replace(f":{cluster.port}/", f":{port}/")
         try:
             until_up(there, process)
@@ -342,18 +273,6 @@ def bouncer(cluster: Cluster, url: str) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait()
-
-
-@contextmanager
-def _private_folder() -> Iterator[Path]:
-    """A folder of the account that servers run as."""
-    folder, account = Path(tempfile.mkdtemp(prefix="torpor-postgres-")), _account()
-    try:
-        if account is not None:
-            os.chown(folder, account.pw_uid, account.pw_gid)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def shared_place(factory: pytest.TempPathFactory) -> Path:
