@@ -141,11 +141,7 @@ async def test_a_killed_process_finds_its_threads_again(shell: Shell) -> None:
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert process.stdin is not None
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    call = {"name": "fetcher_start", "arguments": {"text": "go"}}
-    for number, (method, params) in enumerate([("initialize", hello), ("tools/call", call)]):
-        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        process.stdin.write(json.dumps(message).encode() + b"\n")
+    process.stdin.write(_hello_and("fetcher_start", {"text": "go"}))
     await process.stdin.drain()
     await asyncio.to_thread(until, (shell.folder / "started").exists)
     os.kill(process.pid, signal.SIGKILL)
@@ -156,6 +152,68 @@ async def test_a_killed_process_finds_its_threads_again(shell: Shell) -> None:
         assert row["title"] == "go"
         ended = structure(await client.call_tool("fetcher_wait", {"thread": row["thread"], "wait": 60}))
     assert ended["text"] == "It says: treasure"
+
+
+SLOW = """
+import asyncio, sys
+from pathlib import Path
+from torpor.tools.server import Retry, ToolServer
+
+server = ToolServer("slow", outbox="outbox.db", retry=Retry(first=0.1, longest=0.5), grace=0.5)
+
+
+@server.tool
+async def haul(what: str) -> str:
+    Path("hauling").touch()
+    while not Path("go").exists():
+        await asyncio.sleep(0.02)
+    return what + " is here"
+
+
+server.run(announce=True)
+"""
+
+
+async def test_a_call_of_a_rap_tool_outlives_the_process_that_made_it(shell: Shell) -> None:
+    (shell.folder / "slow.py").write_text(SLOW)
+    tools = subprocess.Popen(  # noqa: ASYNC220 -- it starts at once
+        [sys.executable, "slow.py"], cwd=shell.folder, stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert tools.stdout is not None
+        url = f"http://127.0.0.1:{json.loads(tools.stdout.readline())['port']}"
+        process = await asyncio.create_subprocess_exec(
+            *shell.command("mcp", "serve", "--rap", url), cwd=shell.folder, env=shell.environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(_hello_and("haul", {"what": "coal"}))
+        await process.stdin.drain()
+        await asyncio.to_thread(until, (shell.folder / "hauling").exists)
+        os.kill(process.pid, signal.SIGKILL)
+        await process.wait()
+        (shell.folder / "go").touch()
+        async with client_of(shell, "--rap", url) as client:
+            (row,) = structure(await client.call_tool("threads", {"agent": "mcp-caller"}))["threads"]
+            ended = await client.call_tool("wait", {"thread": row["thread"], "wait": 60})
+    finally:
+        tools.kill()
+        tools.communicate()
+    assert isinstance(ended.content[0], types.TextContent)
+    assert ended.content[0].text == "coal is here"
+
+
+def _hello_and(tool: str, arguments: dict[str, Any]) -> bytes:
+    """The first messages of a client of the older revisions: it introduces itself, and calls a tool."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    call = {"name": tool, "arguments": arguments}
+    sent = [("initialize", hello), ("tools/call", call)]
+    messages = [
+        {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        for number, (method, params) in enumerate(sent)
+    ]
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
 
 
 async def test_beside_a_server_on_the_same_store(shell: Shell) -> None:
