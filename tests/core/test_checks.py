@@ -1,8 +1,9 @@
 """When tool servers are asked about old calls, and that no such timer outlives its call."""
 
+import msgspec
 import pytest
 
-from tests.core.playing import Played, call
+from tests.core.playing import TOOLS, Played, call, tool
 from torpor.core.checks import FIRST, MARGIN, MOST, check_id, next_check, open_checks
 from torpor.core.effects import Check
 from torpor.core.signals import Due
@@ -55,6 +56,16 @@ def test_a_question_is_asked_and_the_next_one_set() -> None:
     assert isinstance(asked, Check)
     assert asked.subscription
     played.absorb(played.event(a, final=True))
+    assert played.timers == {}
+
+
+def test_whoever_carries_a_call_on_is_not_asked_about_it() -> None:
+    played = Played()
+    tools = {**TOOLS, "bridged": tool("bridged", server="mcp:x")}
+    played.definition = msgspec.structs.replace(played.definition, tools=tools)
+    played.absorb(played.text())
+    [a] = played.reply(call("bridged"))
+    assert played.head.pending[a].server == "mcp:x"
     assert played.timers == {}
 
 

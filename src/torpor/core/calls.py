@@ -2,7 +2,7 @@
 
 from torpor.core import consent
 from torpor.core.checks import check_id, next_check
-from torpor.core.effects import Invoke
+from torpor.core.effects import BRIDGED, Invoke
 from torpor.core.messages import Call, Detached, Note, Noted, Sent
 from torpor.core.signals import AnySignal, Due
 from torpor.core.sleeps import woken
@@ -49,7 +49,7 @@ def send(step: Step, id: str, call: Call | OpenCall, opened: float) -> None:
 
 def watch(step: Step, call: str, at: float, server: str, *, held: bool = False) -> None:
     """Write the timer of the next question about a call, or a subscription (``held``), opened at ``at``."""
-    if server:
+    if server and not server.startswith(BRIDGED):
         number, due = next_check(at, step.now)
         id = check_id(call, number, held=held)
         step.timers.append(Due(step.thread, id, step.now, due=due, call=call, what="status"))

@@ -7,6 +7,10 @@ derived from the call it serves, so a repeat carries the same id.
 from torpor.core.parts import Stored
 from torpor.core.signals import AnySignal, BornSignal
 
+BRIDGED = "mcp:"
+"""Begins the address of a server whose calls stay in the outbox until their results: whoever performs them
+looks after them, and there is nothing to ask about."""
+
 
 class Invoke(Stored, frozen=True, tag="invoke", tag_field="k"):
     """Run a tool for a call. ``server`` is a tool server's base URL, or empty for a function of ours."""

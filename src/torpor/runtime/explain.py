@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from torpor.core.compaction import TRIES
-from torpor.core.effects import Invoke
+from torpor.core.effects import BRIDGED, Invoke
 from torpor.core.moves import AWAY
 from torpor.core.plan import owes_now
 from torpor.core.record import SliceRecord
@@ -118,10 +118,6 @@ def _notes(known: Known) -> dict[str, str]:
         id: _sending(call, id, unsent, known.now) or (done[id].words if id in done else "")
         for id, call in {**known.head.pending, **known.head.detached}.items()
     }
-
-
-BRIDGED = "mcp:"
-"""Begins the address of a server whose calls stay in the outbox until their results."""
 
 
 def _sending(call: OpenCall, id: str, unsent: Mapping[str, OutboxRow], now: float) -> str:

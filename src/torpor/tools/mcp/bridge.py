@@ -29,6 +29,7 @@ log = logging.getLogger("torpor.mcp")
 
 SHOWN_EVERY = 1.0
 """Seconds between views of how far a call is."""
+SHOWN_MOST = 4_096
 
 Hasten = Callable[[str, str], Awaitable[None]]
 """Has a call of a thread looked at now."""
@@ -150,6 +151,8 @@ class McpBridge:
         key, now = (run.facts.thread, run.facts.call), self._clock.now()
         if now - self._shown.get(key, float("-inf")) < SHOWN_EVERY:
             return
+        if len(self._shown) > SHOWN_MOST:
+            self._shown.clear()  # calls that ended in other processes
         self._shown[key] = now
         content: dict[str, Any] = {"tool_call_id": run.facts.call, "name": run.facts.name}
         if total and 0 <= done <= total:
