@@ -175,6 +175,8 @@ async def test_forks_that_rows_do_not_name_yet_are_found_in_heads() -> None:
             return "forked" in repr(await thread.history()).lower()
 
         await until(knows)
+        await fork.send("Two.")
+        await fork.reply(PATIENCE)
         await until(_rests(runtime))
         await store.commit(commit_on(await store.load(fork.id), absorbed={}, row={"source": ""}))
         with pytest.raises(HasForks, match=fork.id):
