@@ -30,7 +30,7 @@ from torpor.runtime.ids import Ids
 from torpor.runtime.lineages import Lineages
 from torpor.runtime.live import LocalLive
 from torpor.runtime.presence import Company, presence
-from torpor.runtime.retention import DAY, Keep, prune_always
+from torpor.runtime.retention import Keep, keep_of, prune_always
 from torpor.runtime.roster import Bridge, Roster
 from torpor.runtime.scan import scan
 from torpor.runtime.sharing import SharedLive
@@ -110,7 +110,6 @@ class Parts:
         self.clock: Clock = clock or SystemClock()
         self.ids = ids or Ids()
         self.keep = keep or Keep()
-        """For how long workers here keep what may be forgotten."""
         self._claim = claim
         self._reserved = reserved
         self._owner_cap = owner_cap
@@ -311,13 +310,6 @@ def open_parts(settings: Any, agents: Sequence[Agent] = (), **options: Any) -> P
     options.setdefault("keep", keep_of(settings))
     options.setdefault("mcp", Configured(settings.mcp, settings.mcp_servers, os.environ))
     return Parts(settings.store, chosen, **options)
-
-
-def keep_of(settings: Any) -> Keep:
-    """For how long things are kept, by the settings."""
-    days = (settings.keep_closed_days, settings.keep_records_days, settings.keep_ids_days)
-    closed, records, ids = (each * DAY for each in days)
-    return Keep(closed, records, ids)
 
 
 def load_agents(refs: Sequence[str]) -> list[Agent]:

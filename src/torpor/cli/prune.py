@@ -34,8 +34,8 @@ async def _prune(settings: "Settings", dry_run: bool, yes: bool, as_json: bool) 
     from torpor.cli import screen
     from torpor.cli.desk import check_there
     from torpor.cli.sure import progress
-    from torpor.runtime.retention import prune
-    from torpor.wiring import keep_of, open_parts
+    from torpor.runtime.retention import keep_of, prune
+    from torpor.wiring import open_parts
 
     check_there(settings, make=False)
     async with open_parts(settings.store) as parts:

@@ -6,6 +6,7 @@ rows are erased after that, some at a time; who is killed meanwhile leaves the r
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -55,6 +56,13 @@ class Keep(msgspec.Struct, frozen=True):
     """The records of slices, but the last one of each thread."""
     ids: float = IDS_KEPT
     """Ids of absorbed signals, of signed messages, and keys of what was said and started."""
+
+
+def keep_of(settings: Any) -> Keep:
+    """For how long things are kept, by settings, which name days."""
+    days = (settings.keep_closed_days, settings.keep_records_days, settings.keep_ids_days)
+    closed, records, ids = (each * DAY for each in days)
+    return Keep(closed, records, ids)
 
 
 class Pruned(msgspec.Struct, frozen=True):
