@@ -12,6 +12,8 @@ RESULT_MOST = 4 * 1024 * 1024
 """Bytes of the text of one result of a RAP tool."""
 LISTED_MOST = 200
 """Threads in one list."""
+LISTED_FROM = 5_000
+"""Threads of one agent that are looked at for a list."""
 LINE_MOST = 16 * 1024 * 1024
 """Bytes of one message over standard input."""
 BODY_MOST = 16 * 1024 * 1024

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from torpor.core.errors import Refused
+from torpor.mcp.limits import LISTED_FROM
 from torpor.ports import Row
 from torpor.runtime.questions import thread_of
 from torpor.runtime.receipts import UnknownThread
@@ -42,8 +43,10 @@ class Reach:
 
     async def _of(self, agent: str) -> list[Row]:
         rows: list[Row] = []
-        while page := await self._threads.store.threads(
-            agent=agent, owner=self.owner, parent="", after=rows[-1].thread if rows else ""
+        while len(rows) < LISTED_FROM and (
+            page := await self._threads.store.threads(
+                agent=agent, owner=self.owner, parent="", after=rows[-1].thread if rows else ""
+            )
         ):
             rows += page
         return rows
