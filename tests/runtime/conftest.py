@@ -6,6 +6,8 @@ import pytest
 
 ELSEWHERE = {
     "test_a_disk_that_fails_while_threads_run_loses_nothing": "the disk of a file",
+    "test_an_altered_row_is_not_run": "alters rows of a file",
+    "test_what_is_not_altered_is_run": "alters rows of a file",
     "test_a_child_that_cannot_be_read_is_a_failure_at_once": "breaks rows in memory",
 }
 """Tests of what only another store has."""

@@ -120,8 +120,11 @@ class Databases:
     ) -> tuple[PostgresStore, PostgresQueue]:
         """In the place of what ``wiring`` does with a URL."""
         check_store(url)
-        place = url if is_postgres(url) else self.url("" if url == "memory:" else _path(url))
-        database = Database.open(place, clock=None if isinstance(clock, SystemClock) else clock)
+        given = None if isinstance(clock, SystemClock) else clock
+        if url == "memory:":
+            database: Database = self._lent(given)
+        else:
+            database = Database.open(url if is_postgres(url) else self.url(_path(url)), clock=given)
         return PostgresStore(database), PostgresQueue(database, lease=lease)
 
     def open(self, path: Any, *, clock: Clock | None = None, **options: Any) -> Database:
@@ -183,6 +186,7 @@ def on_postgres(
             "SqliteStore": PostgresStore,
             "SqliteQueue": PostgresQueue,
             "Database": databases,
+            "shared_store": lambda folder: databases.url(str(folder)),
         }
         monkeypatch.setattr("torpor.wiring._open_store", databases.open_store)
         for name, module in list(sys.modules.items()):

@@ -93,13 +93,18 @@ async def workers(store: str, folder: Path, tools: str, number: int) -> AsyncIte
             assert await process.wait() == 0
 
 
+def shared_store(folder: Path) -> str:
+    """The URL of a store for many processes."""
+    return f"sqlite:///{folder}/store.db"
+
+
 async def held(root: Path, tools: str, news: News, kind: str, number: int) -> tuple[list[Any], Any]:
     """The requests and the final head of one conversation."""
     name = f"{kind}{number}"
     folder = root / name
     folder.mkdir()
     queue = news[name] = asyncio.Queue[str]()
-    store = "memory:" if kind == "memory" else f"sqlite:///{folder}/store.db"
+    store = "memory:" if kind == "memory" else shared_store(folder)
     here = number if kind == "memory" else 0
     async with Runtime(store, agents=[agent(folder, tools)], workers=here) as runtime:
         thread = await runtime.start("talker", "Look at all of it.", thread=name)

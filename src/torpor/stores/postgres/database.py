@@ -27,7 +27,7 @@ logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # what it warns of, c
 OLDEST = 130_000
 """The first PostgreSQL that this is written for, as ``server_version_num`` says it."""
 
-PATIENCE = 5.0
+PATIENCE = 10.0
 """Seconds for which a verb waits for a connection."""
 STALE = 30.0
 """Seconds after which a connection that nobody used may have been dropped by something on the way."""
