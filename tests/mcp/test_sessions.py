@@ -86,6 +86,36 @@ async def test_after_the_close_nothing_is_begun() -> None:
         await sessions.session("mcp:raw")
 
 
+async def test_the_close_ends_what_is_still_starting_and_what_was_replaced() -> None:
+    sessions = Sessions([raw("mute", start_timeout=0.2)], store())
+    with pytest.raises(Unavailable):
+        await sessions.session("mcp:raw")
+    sessions.add(raw())
+    session = await sessions.session("mcp:raw")
+    silent = asyncio.create_task(session.call("silent", {}))
+    await text(session, "pid")
+    sessions.add(raw("slow", "0"))
+    pids = [one.transport.pid for one in sessions._connections]
+    assert len(pids) == 2
+    await sessions.close()
+    assert not any(is_running(pid) for pid in pids if pid is not None)
+    with pytest.raises(Lost):
+        await silent
+
+
+async def test_connections_of_users_that_nobody_uses_are_let_go() -> None:
+    async with connections(raw()) as sessions:
+        sessions._signed.add("mcp:raw")  # as a server at a URL would be that wants people to sign in
+        for user in ("ann", "bob"):
+            await sessions.session("mcp:raw", user=user)
+        for key, place in sessions._places.items():
+            place.used -= 1_000.0 if key.user == "ann" else 0.0
+        sessions._sweep()
+        await until(lambda: len(sessions._connections) == 1)
+        assert {key.user for key, place in sessions._places.items() if place.live} == {"bob"}
+        assert await text(await sessions.session("mcp:raw", user="ann"), "pid")
+
+
 async def test_deaths_in_a_row_make_us_wait_longer() -> None:
     waits = []
     async with connections(raw("exits")) as sessions:

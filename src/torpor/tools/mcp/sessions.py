@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import importlib
 import logging
 import threading
 from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ __all__ = ["MANIFESTS", "Offered", "Progress", "Session", "Sessions", "Task"]
 
 logger = logging.getLogger(__name__)
 
+SDK_USER = "torpor.tools.mcp.live"
 MANIFESTS = "mcp-manifests"
 """Space of the manifests that were made last, by address (and user, where the server knows users)."""
 
@@ -99,6 +101,8 @@ class Sessions:
         self._problems: dict[str, tuple[str, ...]] = {}
         self._signed = {one.address for one in self._servers.values() if one.oauth is not None}
         """Servers that have asked somebody to sign in."""
+        self._connections: set[Connection] = set()
+        """All that have not ended."""
         self._work: set[asyncio.Task[Any]] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -122,9 +126,11 @@ class Sessions:
         if server.oauth is not None:
             self._signed.add(server.address)
         for key in [key for key in self._places if key.address == server.address]:
-            place = self._places.pop(key)
-            if place.connection is not None:
-                place.connection.retire()
+            old = self._places.pop(key).connection
+            if old is not None and old.is_ready:
+                old.retire()
+            elif old is not None:
+                self._aside(old.close())
 
     # -------------------------------------------------------------- manifests
 
@@ -204,15 +210,18 @@ class Sessions:
     async def close_thread(self, root: str) -> None:
         """End the connections that only this root thread uses."""
         if root:
-            await self._close(key for key in list(self._places) if key.root == root)
+            places = [self._places.pop(key) for key in list(self._places) if key.root == root]
+            ending = [place.connection.close() for place in places if place.connection is not None]
+            await asyncio.gather(*ending, return_exceptions=True)
 
     async def close(self) -> None:
         """End all connections and processes. Idempotent."""
         self._is_closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await self._close(list(self._places))
-        await asyncio.gather(*self._work, return_exceptions=True)
+        self._places.clear()
+        ending = [one.close() for one in self._connections]
+        await asyncio.gather(*ending, *self._work, return_exceptions=True)
 
     def problems(self, address: str) -> tuple[str, ...]:
         """What is wrong with a server, in words: tools left out, noise, its last failures."""
@@ -222,11 +231,6 @@ class Sessions:
                 account = "" if place.connection is None else place.connection.noise
                 told += [str(one) for one in (place.failure, account) if one]
         return tuple(dict.fromkeys(told))
-
-    async def _close(self, keys: Iterable[_Key]) -> None:
-        places = [self._places.pop(key) for key in keys]
-        ending = [place.connection.close() for place in places if place.connection is not None]
-        await asyncio.gather(*ending, return_exceptions=True)
 
     # -------------------------------------------------------------- connections
 
@@ -277,12 +281,14 @@ class Sessions:
             on_end=lambda ended: self._ended(place, ended),
         )
         place.begun = _now()
+        self._connections.add(place.connection)
         place.connection.begin()
         self._sweep_later(key)
         return place.connection
 
     def _ended(self, place: _Place, ended: "Connection") -> None:
         """A connection is no more: settle when there may be another one."""
+        self._connections.discard(ended)
         if place.connection is not ended:
             return
         if ended.is_ready and (ended.server.url is not None or _now() - place.begun > STEADY):
