@@ -1,5 +1,6 @@
 """Servers of 2026-07-28, which ask by their results: answered days later, from another process."""
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.test_calls import calling, causes, effects, question, text, told
+from tests.mcp.test_calls import SOON, calling, causes, effects, question, text, told
 from torpor import Agent, Limits, McpServer, Runtime
 from torpor.core.chunks import AnyChunk, Stop, TextDelta
 from torpor.core.messages import Usage
@@ -31,6 +32,9 @@ async def test_what_a_server_asks_is_answered_from_another_process(tmp_path: Pat
     async with calling(office(tmp_path), script, store) as (_, thread):
         await question(thread)
         choice, form = sorted(await thread.waits(), key=lambda one: one.kind)
+        async with asyncio.timeout(SOON):
+            while ", looked at again at " not in (await thread.explain()).text:
+                await asyncio.sleep(0.01)
         id = thread.id
     assert (choice.kind, choice.choices) == ("choice", ("red", "green", "None of these"))
     assert form.kind == "form"
