@@ -120,13 +120,12 @@ class Parts:
         self._authorizations: Authorizations | None = None
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
-        store, queue = backends or _open_store(url, self.clock, lease, synchronous)
+        store, self.queue = backends or _open_store(url, self.clock, lease, synchronous)
         if clock is None:
             self.clock = getattr(store, "clock", self.clock)
         self.backend: Backend = store
         self.store: Store = store
         self.side: Side = store
-        self.queue: Queue = queue
         self.live = LocalLive() if backends else _live_over(store)
 
     async def __aenter__(self) -> Self:
