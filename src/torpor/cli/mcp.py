@@ -13,8 +13,6 @@ from torpor.cli.options import AgentRefs, Config, Json, Store, run, settings_of,
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
-    from starlette.applications import Starlette
-
     from torpor.agent import Agent
     from torpor.mcp.desk import Desk
     from torpor.mcp.stdio import Pipes
@@ -260,7 +258,7 @@ async def _take_callbacks(parts: "Parts", stack: contextlib.AsyncExitStack) -> N
 
 
 @contextlib.asynccontextmanager
-async def _listening(app: "Starlette", before: str) -> "AsyncIterator[str]":
+async def _listening(app: Any, before: str) -> "AsyncIterator[str]":
     """On a free port: that of the process before, if it still is free, since open calls know that one."""
     from urllib.parse import urlsplit
 
