@@ -59,11 +59,19 @@ for _name in COMMANDS:
 
 
 @app.command("demo")
-def demo() -> None:
+def demo(
+    fleet: bool = typer.Option(
+        False, "--fleet", help="Two hundred agents on PostgreSQL, whose workers are killed."
+    ),
+) -> None:
     """See an agent sleep while its tools work, and survive kill -9."""
     from torpor.cli import demo as shown
+    from torpor.cli import demo_fleet
 
-    shown.demo()
+    if fleet:
+        demo_fleet.demo_fleet()
+    else:
+        shown.demo()
 
 
 app.add_typer(mcp, name="mcp")
