@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import importlib
 import logging
 import threading
 from collections.abc import Callable, Iterable
@@ -27,7 +26,6 @@ __all__ = ["MANIFESTS", "Offered", "Progress", "Session", "Sessions", "Task"]
 
 logger = logging.getLogger(__name__)
 
-SDK_USER = "torpor.tools.mcp.live"
 MANIFESTS = "mcp-manifests"
 """Space of the manifests that were made last, by address (and user, where the server knows users)."""
 
