@@ -2,6 +2,8 @@
 
 import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +149,33 @@ def test_a_file_that_cannot_be_read_is_one_finding(shell: Shell) -> None:
     assert done.returncode == 1
     assert "none.json cannot be read" in done.stdout
     assert "✓ small" in done.stdout
+
+
+class Locked(BaseHTTPRequestHandler):
+    """A server that lets nobody in."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", "Bearer")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_sign_in_that_is_needed_is_said(shell: Shell, known: bool) -> None:
+    if known:  # there is a store that could hold a token
+        shell.good("new", "echo", "hi")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        configure(shell, locked={"url": f"http://127.0.0.1:{server.server_port}/mcp"})
+        done = shell.run("mcp", "check")
+        server.shutdown()
+    assert done.returncode == 1
+    assert "It wants a person to sign in" in done.stdout
 
 
 def test_a_sign_in_that_was_not_there_is_said(shell: Shell) -> None:
