@@ -171,7 +171,7 @@ class Sessions:
         """The manifest made last: by this process, or by another with the same configuration."""
         place = (server.address, self._user(server, user))
         if place not in self._manifests:
-            body = await self._side.get(MANIFESTS, _entry(*place))
+            body = await self._side.get(MANIFESTS, " ".join(filter(None, place)))
             kept = _kept(body)
             if kept is not None and kept.of == fingerprint(server):
                 manifest = kept.manifest.encode()
@@ -187,7 +187,7 @@ class Sessions:
             known = self._manifests.get((key.address, user))
             self._manifests[key.address, user] = (listing.hash, listing.manifest)
             if known is None or known[0] != listing.hash:
-                self._aside(self._side.put(MANIFESTS, _entry(key.address, user), kept))
+                self._aside(self._side.put(MANIFESTS, " ".join(filter(None, (key.address, user))), kept))
 
     # -------------------------------------------------------------- sessions
 
@@ -391,10 +391,6 @@ def _kept(body: bytes | None) -> _Kept | None:
         return None if body is None else msgspec.json.decode(body, type=_Kept)
     except msgspec.MsgspecError:
         return None
-
-
-def _entry(address: str, user: str) -> str:
-    return f"{address} {user}" if user else address
 
 
 def _now() -> float:
