@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from torpor.core.errors import Refused
+from torpor.core.errors import Conflict, Refused
 from torpor.core.request import InputItem, TurnItem
 from torpor.core.signals import AnySignal
 from torpor.runtime.roster import CallContext
@@ -243,3 +243,17 @@ async def test_what_servers_had_of_the_model_counts_by_exchange() -> None:
     assert await records.sampled("t", 5.0) == Sampled(5.0, 42, 2)
     assert await records.sampled("t", 6.0) == Sampled(6.0)
     assert await records.sampled("other", 5.0) == Sampled(5.0)
+
+
+async def test_who_was_away_for_long_does_not_send_what_another_process_sends() -> None:
+    """A paused process wakes up after its call was taken over."""
+    slow = a_run()
+    quick = Run(slow.facts, slow.record, slow.records, slow.clock)
+    await slow.make_sure()
+    await quick.save(phase="sent", sent=1)
+    with pytest.raises(Conflict):
+        await slow.make_sure()
+    await quick.make_sure()
+    await slow.records.forget("t", "c")
+    with pytest.raises(Conflict):
+        await quick.make_sure()

@@ -156,6 +156,7 @@ class Calls:
         )
 
     async def _sending(self, run: Run) -> None:
+        await run.make_sure()
         now = self._clock.now()
         started = run.record.started or now
         await run.save(phase="sent", sent=run.record.sent + 1, started=started, heard=now, failed=0)

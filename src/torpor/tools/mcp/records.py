@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from torpor.core.errors import Conflict
 from torpor.core.signals import RequestedSignal
 from torpor.ports import MCP_CALLS, Clock, Side
 
@@ -178,6 +179,13 @@ class Run:
         """Keep the record with other values; durable when this returns."""
         self.record = msgspec.structs.replace(self.record, **fields, kept=self.clock.now())
         await self.records.put(self.facts.thread, self.facts.call, self.record)
+
+    async def make_sure(self) -> None:
+        """Raise ``Conflict`` if somebody else has gone on with the call: this process was away for long."""
+        kept = await self.records.get(self.facts.thread, self.facts.call)
+        mine, now = self.record, kept or Record(self.record.server)
+        if (now.kept, now.phase, now.sent) != (mine.kept, mine.phase, mine.sent):
+            raise Conflict(f"The call {self.facts.call} is carried on by another process.")
 
     async def touch(self) -> None:
         """Write the record again if it is old: what nobody touches for long is forgotten one day."""
