@@ -112,9 +112,10 @@ async def test_the_more_workers_the_less_each_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("peers", "jitter", "later"), [(1, 0.9, EVERY), (4, 0.5, 4 * EVERY), (4, 0.0, 2 * EVERY)]
+    ("peers", "jitter", "later"),
+    [(1, 0.9, EVERY), (4, 0.5, EVERY), (16, 0.5, 4 * EVERY), (16, 0.0, 2 * EVERY)],
 )
-async def test_many_sweep_as_often_as_one(peers: int, jitter: float, later: float) -> None:
+async def test_many_sweep_no_more_often_than_a_few(peers: int, jitter: float, later: float) -> None:
     clock = FakeClock()
     sweeping = asyncio.create_task(
         sweep_always(

@@ -10,6 +10,9 @@ from torpor.ports import Clock, Queue, Ring, Store
 log = logging.getLogger("torpor.sweep")
 
 EVERY = 10.0
+TOGETHER = 4
+"""Workers that sweep as often as one alone would; more of them share that out. Some of those that are counted
+may be dead: what they held is to be found soon all the same."""
 PAGE = 1_000
 
 
@@ -41,8 +44,8 @@ async def sweep_always(
 ) -> None:
     """Sweep now and then, for ever.
 
-    ``peers``: how many workers sweep for these agents, this one included. Each then sweeps so much less,
-    at instants that ``jitter`` (0 to 1) draws, so that together they sweep as often as one alone would.
+    ``peers``: how many workers sweep for these agents, this one included. Beyond ``TOGETHER`` each sweeps so
+    much less, at instants that ``jitter`` (0 to 1) draws, so that together they never sweep more often.
     """
     while True:
         try:
@@ -54,4 +57,4 @@ async def sweep_always(
         except Exception:
             log.exception("The sweep failed in a way it should not")
         many = peers()
-        await clock.sleep(every if many == 1 else every * many * (0.5 + jitter()))
+        await clock.sleep(every if many == 1 else every * max(1.0, many / TOGETHER) * (0.5 + jitter()))
