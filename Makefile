@@ -8,13 +8,16 @@ TESTS ?= tests
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-postgres postgres check bench serve setup format cover test-trees test-live mutation clean
+.PHONY: help demo demo-fleet test test-long test-postgres postgres check bench serve setup format cover test-trees test-live mutation clean
 
 help: ## show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 demo: $(STAMP) ## an agent sleeps while its tools work: no key, no network
 	$(BIN)/torpor demo $(ARGS)
+
+demo-fleet: $(STAMP) postgres ## two hundred agents on PostgreSQL, whose workers are killed
+	$(BIN)/torpor demo --fleet $(ARGS)
 
 test: $(STAMP) ## the tests, in under a minute
 	$(BIN)/python -m pytest $(TESTS) -n 3 --dist worksteal -m "not live and not long" $(ARGS)

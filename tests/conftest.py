@@ -22,6 +22,7 @@ LONG = (
     "tests/cli/test_mcp.py",
     "tests/cli/test_retention.py",
     "tests/cli/test_compact.py",
+    "tests/cli/test_demo_fleet.py",
     "tests/cli/test_migrate.py",
     "tests/conformance/test_",
     "tests/contract/test_postgres",

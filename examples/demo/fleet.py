@@ -17,7 +17,7 @@ from torpor.tools.server import ToolCall, ToolServer
 FOLDER = Path(os.environ.get("FLEET_FOLDER", "."))
 TOOLS = os.environ.get("FLEET_TOOLS", "http://127.0.0.1:1")
 TOKEN = os.environ.get("FLEET_TOKEN")
-PARCELS = 4
+PARCELS = 3
 """How many parcels an agent sends: two calls each."""
 THINKING = float(os.environ.get("FLEET_THINKING", "0.1"))
 """Seconds that the model takes."""

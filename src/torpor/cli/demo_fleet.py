@@ -1,7 +1,7 @@
 """``torpor demo --fleet``: many agents, four workers, and three of these come to harm.
 
-Everything is real: a PostgreSQL server of its own, a receiver, a tool server and worker processes, of which two
-are killed and one is stopped until others have taken over what it held. Only the model is scripted.
+Everything is real: a PostgreSQL server of its own, a receiver, a tool server and worker processes, of which
+two are killed and one is stopped until others have taken over what it held. Only the model is scripted.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.console import Console
@@ -45,6 +45,7 @@ LINES_EVERY = 2.0
 """Seconds between two lines where there is no terminal for a table."""
 SENDERS = 16
 
+DEVNULL, PIPE = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
 Process = asyncio.subprocess.Process
 
 
@@ -53,7 +54,7 @@ class Failed(Exception):
 
 
 def demo_fleet(agents: int = AGENTS) -> None:
-    """Show many agents at work while their workers are killed; exits with 1 if any work was lost or doubled."""
+    """Show many agents at work while workers are killed; exits with 1 if any work was lost or doubled."""
     try:
         asyncio.run(perform(agents))
     except (Failed, Refused, TimeoutError) as error:
@@ -69,8 +70,7 @@ async def perform(agents: int) -> Audit:
         fleet = Fleet(folder, stack)
         await fleet.open()
         await fleet.begin(agents)
-        found = await fleet.work()
-    return found
+        return await fleet.work()
 
 
 class Worker(msgspec.Struct):
@@ -89,11 +89,13 @@ class Seen(msgspec.Struct):
     asleep: int = 0
     """They wait for tools, and are rows."""
     completions: int = 0
+    wanted: int = 1
+    """Completions in all."""
 
     @property
     def share(self) -> float:
-        """Of all agents, how many have finished."""
-        return self.finished / max(1, self.agents)
+        """How much of all is done."""
+        return self.completions / self.wanted
 
 
 class Fleet:
@@ -109,8 +111,8 @@ class Fleet:
         self._workers: list[Worker] = []
         self._told: list[str] = []
         self._acts: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
-            (0.2, lambda: self._kill(0)),
-            (0.4, lambda: self._pause(2)),
+            (0.15, lambda: self._pause(2)),
+            (0.3, lambda: self._kill(0)),
             (0.6, lambda: self._kill(1)),
         ]
         self._environment = os.environ | {
@@ -126,8 +128,8 @@ class Fleet:
 
     async def open(self) -> None:
         """Start everything; returns once all of it is there."""
-        postgres = await self._process("-m", "torpor.testing.postgres", stdin=asyncio.subprocess.PIPE)
-        tools = await self._process(str(_examples() / "fleet.py"))
+        postgres = await self._process("-m", "torpor.testing.postgres", stdin=PIPE, stdout=PIPE)
+        tools = await self._process(str(_examples() / "fleet.py"), stdout=PIPE)
         self._store = await self._line(postgres, "PostgreSQL")
         port = msgspec.json.decode(await self._line(tools, "the tool server"))["port"]
         self._environment |= {"FLEET_TOOLS": f"http://127.0.0.1:{port}", "TORPOR_STORE": self._store}
@@ -152,7 +154,7 @@ class Fleet:
 
         await asyncio.gather(*(send(self._threads[first::SENDERS]) for first in range(SENDERS)))
         self._began = time.monotonic()
-        self._say("agents", f"{agents} have a task: two tools at a time, four times over")
+        self._say("agents", f"{agents} have a task: two tools side by side, {self._parcels} times over")
 
     async def work(self) -> Audit:
         """Watch them to their end, harming workers meanwhile, and look whether all was done once."""
@@ -184,7 +186,8 @@ class Fleet:
         rows: list[Row] = []
         while page := await self._parts.store.threads(after=rows[-1].thread if rows else "", limit=1_000):
             rows += page
-        seen = Seen(agents=len(self._threads))
+        agents = len(self._threads)
+        seen = Seen(agents, wanted=agents * (self._parcels + 1))
         for row in rows:
             head = decode_head(row.head, row.shape)
             seen.completions += head.ordinal
@@ -233,7 +236,7 @@ class Fleet:
 
     def _progress(self, seen: Seen) -> str:
         return (
-            f"{time.monotonic() - self._began:5.1f} s  {seen.finished} of {seen.agents} agents have finished, "
+            f"{time.monotonic() - self._began:5.1f} s  {seen.finished} of {seen.agents} have finished, "
             f"{seen.asleep} sleep while tools work, {seen.completions} completions"
         )
 
@@ -277,13 +280,13 @@ class Fleet:
         os.environ.update(self._environment)
         sys.path.insert(0, str(_examples()))
         parts = open_parts(self._store, load_agents(["fleet:clerk"]))
+        self._parcels: int = sys.modules["fleet"].PARCELS
         return await self._stack.enter_async_context(parts)
 
-    async def _process(self, *words: str, stdin: int | IO[Any] = asyncio.subprocess.DEVNULL) -> Process:
+    async def _process(self, *words: str, stdin: int = DEVNULL, stdout: int = DEVNULL) -> Process:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, *words, env=self._environment, stdin=stdin, stderr=self._log,
-            stdout=asyncio.subprocess.PIPE if words[0] != "-m" or stdin != asyncio.subprocess.DEVNULL else self._log,
-        )  # fmt: skip
+            sys.executable, *words, env=self._environment, stdin=stdin, stdout=stdout, stderr=self._log
+        )
         self._stack.push_async_callback(_ended, process)
         return process
 
@@ -298,7 +301,7 @@ class Fleet:
         return (self._folder / "log").read_text(errors="replace").strip()[-1_000:] or "it says nothing"
 
     def _say(self, who: str, what: str) -> None:
-        self._console.print(f"{who:>9}  {visible(what)}", markup=False)
+        self._console.print(f"{who:>9}  {visible(what)}", markup=False, soft_wrap=True)
 
 
 def _performed(file: Path) -> Counter[str]:
