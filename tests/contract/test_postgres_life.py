@@ -174,6 +174,16 @@ async def test_posts_to_many_in_any_order_lock_nobody_out(postgres_url: str) -> 
     assert _deadlocks(postgres_url) == before
 
 
+async def test_of_two_who_come_at_once_one_holds_a_thread(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, opened(postgres_url) as other:
+        thread, until = await begun(store), time.time() + 60
+        for turn in range(50):
+            holders = [(store, f"{turn}/a"), (other, f"{turn}/b")]
+            found = await asyncio.gather(*(handle.hold(thread, name, until) for handle, name in holders))
+            assert sorted(found) == [0.0, until]
+            await store.hold(thread, holders[found.index(0.0)][1], 0.0)
+
+
 async def test_sessions_that_lose_what_was_prepared(postgres_url: str, caplog: Any) -> None:
     async with opened(f"{postgres_url}?pool=1") as store:
         thread = await begun(store)

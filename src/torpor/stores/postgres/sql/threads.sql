@@ -145,7 +145,11 @@ held AS (
     WHERE thread = %(thread)s AND state <> 'deleted' AND (held_by = %(holder)s OR held_until <= $now)
     RETURNING 1
 )
-SELECT asked.number, CASE WHEN EXISTS (SELECT FROM held) THEN 0 ELSE threads.held_until END
+SELECT asked.number, CASE
+    WHEN EXISTS (SELECT FROM held) THEN 0
+    WHEN threads.held_until > $now THEN threads.held_until
+    ELSE greatest($now, %(until)s)  -- somebody who came at the same time has it, which is not seen here
+END
 FROM asked JOIN torpor.threads USING (number)
 
 -- name: note
