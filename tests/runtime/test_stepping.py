@@ -20,6 +20,8 @@ from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import Script, fail, stall, tries
 from torpor.ports import Row
 from torpor.queues.memory import MemoryQueue
+from torpor.runtime import stepping as stepping_module
+from torpor.runtime.slice import run_slice
 from torpor.runtime.stepped import StepResult
 from torpor.stores.memory import MemoryStore
 from torpor.testing.clock import START, FakeClock
@@ -295,6 +297,32 @@ async def test_a_timer_is_named_and_kept(kind: str, tmp_path: Path) -> None:
         (item,) = (await runtime.step(thread)).items
         assert (item.outcome, item.again_at) == ("done", 0.0)
         assert await turns(runtime, thread) == ["Awake."]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@STORES
+async def test_news_that_comes_during_a_slice_does_not_wait_for_a_timer(
+    kind: str, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    script: Script = [call("sleep", seconds=259_200), say("Awake.")]
+    async with stepping(store_of(kind, tmp_path), script=script, clock=clock) as runtime:
+        thread = await started(runtime)
+
+        async def slow(*given: Any) -> Any:
+            monkeypatch.undo()
+            outcome = await run_slice(*given)
+            await runtime.parts.store.post([said(thread, "Wake up.", id="m")])
+            clock.advance(15.0 if late else 0.0)
+            return outcome
+
+        monkeypatch.setattr(stepping_module, "run_slice", slow)
+        (item,) = (await runtime.step(thread, deadline=20.0)).items
+        if late:
+            assert (item.outcome, item.again_at <= clock.now()) == ("again", True)
+        else:
+            assert item.outcome == "done"
+            assert await turns(runtime, thread) == ["Awake."]
 
 
 @STORES

@@ -42,6 +42,8 @@ TICK = 0.25
 MOST_SLICES = 100
 """Slices of one thread in one step."""
 MOST_CONFLICTS = 3
+PUT_OFF = frozenset({"failed", "gated", "equipping", "unavailable", "broken"})
+"""How a slice ends that is to be tried again later, whatever comes meanwhile."""
 
 
 class _Known(msgspec.Struct):
@@ -234,16 +236,18 @@ class _Walk:
                 return False
         if known.failed or running.lost or known.slices >= MOST_SLICES or outcome.yielded == "gone":
             return False
-        return outcome.yielded == "owed" or await self._has_more(running, known, outcome.again_at)
+        return outcome.yielded == "owed" or await self._has_more(running, known, outcome)
 
-    async def _has_more(self, running: Running, known: _Known, again_at: float) -> bool:
+    async def _has_more(self, running: Running, known: _Known, outcome: Outcome) -> bool:
         """Whether something is due: what the slice left, or what came while it ran."""
-        now = self._now()
-        if again_at > now:
+        now, again_at = self._now(), outcome.again_at
+        if again_at > now and outcome.yielded in PUT_OFF:
             known.not_before = again_at
             return False
-        inbox = await self._kit.store.inbox(running.lease.thread) if not again_at else ()
-        return again_at > 0 or any(signal.due <= now for signal in inbox)
+        if 0 < again_at <= now:
+            return True
+        inbox = await self._kit.store.inbox(running.lease.thread)
+        return any(signal.due <= now for signal in inbox)
 
     async def _slice(self, running: Running, known: _Known) -> Outcome:
         thread = running.lease.thread
