@@ -22,8 +22,11 @@ from torpor.runtime.sweep import sweep_always
 from torpor.tools.server import ToolCall, ToolServer
 from torpor.wiring import Parts
 
+FIRST = [("look", "a"), ("hold", "b"), ("look", "c"), ("hold", "d")]
+"""Of two results at once, a slice takes both or one, as they come: what is held keeps them apart."""
+
 SCRIPT: list[Any] = [
-    [say("I look."), *(call("look", what=what) for what in "abcd")],
+    [say("I look."), *(call(kind, what=what) for kind, what in FIRST)],
     say("I saw all four."),
     call("hold", what="x"),
     say("It is still held."),

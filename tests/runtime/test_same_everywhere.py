@@ -31,6 +31,10 @@ class Talk:
 
     async def hold(self) -> None:
         """The whole conversation."""
+        await self._until(lambda messages: "saw c" in str(messages))
+        self._let_go("b")
+        await self._until(lambda messages: "held b" in str(messages))
+        self._let_go("d")
         await self._turn(1)
         await self._say("Hold x.", after=1)
         await self._say("How far is it?", after=2)
