@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.mcp.counter import Gate, agents, served
 from torpor.core.messages import Said
+from torpor.mcp import calls
 
 ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
@@ -178,6 +179,34 @@ async def test_a_form_that_is_put_away_leaves_the_question_open() -> None:
     ):
         begun = structure(await client.call_tool("eraser_start", {"text": "go"}))
     assert begun["state"] == "asking"
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_form_that_nobody_fills_in_holds_up_no_call(
+    elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = asyncio.Event()
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        seen.set()
+        await asyncio.Event().wait()
+        raise AssertionError("an event that nobody sets")
+
+    monkeypatch.setattr(calls, "ANSWER_LEAST", 60.0 if elsewhere else 0.1)
+    async with (
+        served(agents(Gate())) as (server, runtime),
+        Client(server, mode="legacy", elicitation_callback=elicit) as client,
+        asyncio.timeout(10),
+    ):
+        calling = asyncio.create_task(client.call_tool("eraser_start", {"text": "go", "wait": 0.1}))
+        await seen.wait()
+        if elsewhere:
+            (row,) = await runtime.threads()
+            thread = runtime.thread(row.thread)
+            (question,) = await thread.waits()
+            await thread.answer(question.id, "approve")
+        ended = structure(await calling)
+    assert ended["state"] == ("replied" if elsewhere else "asking")
 
 
 async def test_answers_are_not_offered_where_they_shall_not_be() -> None:

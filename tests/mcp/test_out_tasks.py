@@ -8,7 +8,9 @@ from mcp import Client
 from mcp.client.extension import advertise
 from mcp.shared.exceptions import MCPError
 
+from tests.mcp import counter
 from tests.mcp.counter import Gate, agents, served
+from torpor.mcp import calls
 from torpor.mcp.clients import TASKS
 
 
@@ -62,6 +64,30 @@ async def test_a_task_that_asks_says_so() -> None:
         while task["status"] != "input_required":
             task = await raw(client, "tasks/get", taskId=task["taskId"])
         assert "approval for erase" in task["statusMessage"]
+
+
+async def test_a_task_is_not_looked_at_all_the_time_where_too_many_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate, looks = Gate(), 0
+
+    class Counted(calls.Calls):
+        async def stands(self, *given: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            return await super().stands(*given)
+
+    monkeypatch.setattr(calls, "WAITING_MOST", 0)
+    monkeypatch.setattr(counter, "Calls", Counted)
+    async with served(agents(gate)) as (server, _), Client(server, mode="legacy") as client:
+        task = await started(client, "my_fetcher_start", text="go")
+        await gate.begun.wait()
+        waiting = asyncio.create_task(raw(client, "tasks/result", taskId=task["taskId"]))
+        for _ in range(50):
+            await raw(client, "tasks/get", taskId=task["taskId"])
+        gate.open.set()
+        assert (await waiting)["structuredContent"]["text"] == "It says: treasure"
+    assert looks < 60
 
 
 async def test_cancelling_a_task_stops_its_thread() -> None:

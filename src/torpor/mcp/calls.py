@@ -1,8 +1,9 @@
 """What the tools do: each begins something durable at most, and then waits for it within a bound."""
 
+import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ from torpor.core.request import instant
 from torpor.mcp.asking import Given, read
 from torpor.mcp.caller import CALLER, order
 from torpor.mcp.clients import Client
-from torpor.mcp.limits import RESULT_MOST, WAIT, WAIT_MOST, WAITING_MOST
+from torpor.mcp.limits import ANSWER_LEAST, RESULT_MOST, WAIT, WAIT_MOST, WAITING_MOST
 from torpor.mcp.offers import Answer, Answered, Ask, Listed, Listing, Offer, One, Start, ThreadList, Wait
 from torpor.mcp.outcomes import REPLIED, Asked, Outcome, listed
 from torpor.mcp.reach import Reach
@@ -118,12 +119,28 @@ class Calls:
             if client.is_modern:
                 return fresh
             known |= {one.wait for one in fresh}
-            if not any([await self._asked(one, client) for one in fresh]):
-                return outcome
+            seconds = max(deadline - time.monotonic(), ANSWER_LEAST)
+            if not await self._answered(fresh, ticket, client, seconds):
+                return await self.stands(ticket, client)
 
     async def stands(self, ticket: Ticket, client: Client) -> Outcome:
         """Where it stands now."""
         return await Watch(self.threads, ticket, client.tell).now()
+
+    async def _answered(self, asks: Sequence[Asked], ticket: Ticket, client: Client, seconds: float) -> bool:
+        """Ask the client's user, for so long; not any more once the thread goes on without that."""
+        watching = asyncio.create_task(Watch(self.threads, ticket, client.tell).end(seconds))
+        asking = asyncio.create_task(self._ask_all(asks, client))
+        try:
+            await asyncio.wait([watching, asking], return_when=asyncio.FIRST_COMPLETED)
+            return asking.done() and asking.result()
+        finally:
+            for task in (watching, asking):
+                task.cancel()
+            await asyncio.gather(watching, asking, return_exceptions=True)
+
+    async def _ask_all(self, asks: Sequence[Asked], client: Client) -> bool:
+        return any([await self._asked(one, client) for one in asks])
 
     async def _asked(self, asked: Asked, client: Client) -> bool:
         """Ask the client's user; whether that brought an answer."""

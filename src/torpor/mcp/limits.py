@@ -6,6 +6,8 @@ WAIT_MOST = 3_600.0
 """Seconds that a call may ask to wait."""
 WAITING_MOST = 256
 """Calls that wait at once; any more are told at once where their thread stands."""
+ANSWER_LEAST = 300.0
+"""Seconds that a client's user has for a form, though the call is to wait less."""
 HEARTBEAT = 10.0
 """Seconds after which a client that waits is told again where the thread stands."""
 RESULT_MOST = 4 * 1024 * 1024

@@ -3,6 +3,7 @@
 A task is a wait for a thread: its id is a ticket, and it lives as long as the thread does.
 """
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -97,6 +98,7 @@ class Tasks:
             if outcome.is_final:
                 break
             known |= {one.wait for one in outcome.asks}
+            await asyncio.sleep(POLL)  # where too many wait, or nobody was asked, it ended at once
         found = await results.ended(self._calls, _offer(ticket), outcome)
         body: dict[str, Any] = found.model_dump(by_alias=True, mode="json", exclude_none=True)
         body["_meta"] = {**body.get("_meta", {}), RELATED: {"taskId": params.task_id}}

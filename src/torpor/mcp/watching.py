@@ -36,9 +36,10 @@ class Watch:
         self._written = ""
         self._asked = asyncio.Event()
 
-    async def end(self, seconds: float, *, known: frozenset[str] = frozenset()) -> Outcome:
-        """Wait for a reply, or for a question to people that is not among the ``known`` ones."""
-        work = (self._reply(), self._follow(), self._asks(known), self._beat())
+    async def end(self, seconds: float, *, known: frozenset[str] | None = None) -> Outcome:
+        """Wait for a reply, or for a question to people not among the ``known`` ones; None: all are."""
+        asks = self._asks(known) if known is not None else asyncio.sleep(seconds)
+        work = (self._reply(), self._follow(), asks, self._beat())
         tasks = [asyncio.create_task(one) for one in work]
         try:
             await asyncio.wait(tasks[:3], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
