@@ -73,6 +73,7 @@ class SharedLive(LocalLive):
         self._process = process
         self._wanted: dict[str, float] = {}
         """Until when somebody elsewhere is taken to watch a thread, by the event loop's clock."""
+        self._tidied = 0.0
         self._pending: dict[str, list[LiveEvent]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._telling = self._renewing = False
@@ -179,12 +180,19 @@ class SharedLive(LocalLive):
             return
         if told.kind:
             super().publish(told.thread, LiveEvent(told.kind, told.text, told.position, told.name))
-        until = asyncio.get_running_loop().time() + WANTED
+        now = asyncio.get_running_loop().time()
+        self._tidy(now)
         for thread in told.watched:
-            self._wanted[thread] = until
+            self._wanted[thread] = now + WANTED
             if told.fresh:
                 for event in self._snapshot(thread):
                     self._pass_on(thread, event)
+
+    def _tidy(self, now: float) -> None:
+        """Forget whom nobody watches any more: most of these threads never run here."""
+        if now - self._tidied >= WANTED:
+            self._tidied = now
+            self._wanted = {thread: until for thread, until in self._wanted.items() if until >= now}
 
     def _spawn(self, what: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(what)
