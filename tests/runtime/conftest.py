@@ -4,14 +4,6 @@ import os
 
 import pytest
 
-ELSEWHERE = {
-    "test_a_disk_that_fails_while_threads_run_loses_nothing": "the disk of a file",
-    "test_an_altered_row_is_not_run": "alters rows of a file",
-    "test_what_is_not_altered_is_run": "alters rows of a file",
-    "test_a_child_that_cannot_be_read_is_a_failure_at_once": "breaks rows in memory",
-}
-"""Tests of what only another store has."""
-
 if os.environ.get("TORPOR_TEST_STORE") == "postgres":
     from tests.runtime.on_postgres import benches, on_postgres
 
@@ -25,6 +17,3 @@ if os.environ.get("TORPOR_TEST_STORE") == "postgres":
             others = {name.replace("[memory", "[sqlite"), name.replace("_in_memory", "_on_sqlite")} - {name}
             if others & names:
                 item.add_marker(pytest.mark.skip(reason="the same as on the other store"))
-            for each, reason in ELSEWHERE.items():
-                if each in name:
-                    item.add_marker(pytest.mark.skip(reason=reason))

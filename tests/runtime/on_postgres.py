@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from tests.postgres import Cluster, wiping
+from tests.runtime import harm_on_postgres
 from torpor.clock import SystemClock
 from torpor.ports import Clock
 from torpor.queues.postgres import PostgresQueue
@@ -187,10 +188,13 @@ def on_postgres(
             "SqliteQueue": PostgresQueue,
             "Database": databases,
             "shared_store": lambda folder: databases.url(str(folder)),
+            "alter": harm_on_postgres.alter,
+            "spoil": harm_on_postgres.spoil,
+            "Disk": harm_on_postgres.Disk,
         }
         monkeypatch.setattr("torpor.wiring._open_store", databases.open_store)
         for name, module in list(sys.modules.items()):
-            if name.startswith("tests.runtime.") and name != __name__:
+            if name.startswith("tests.runtime.") and not name.endswith("on_postgres"):
                 for each, other in stands_in.items():
                     if hasattr(module, each):
                         monkeypatch.setattr(module, each, other)

@@ -450,6 +450,12 @@ async def test_e102_a_child_that_never_comes_to_an_end_is_given_up_after_an_hour
     assert len(world.all(Turn)) == turns + 1
 
 
+def spoil(world: Hours, thread: str) -> None:
+    """A thread's row becomes one that cannot be read."""
+    rows = world.backends[0]._threads[thread]  # type: ignore[attr-defined]
+    rows.row = msgspec.structs.replace(rows.row, head=b"\xc1")
+
+
 async def test_a_child_that_cannot_be_read_is_a_failure_at_once() -> None:
     world = Hours()
     await world.begin()
@@ -458,8 +464,7 @@ async def test_a_child_that_cannot_be_read_is_a_failure_at_once() -> None:
         await world.slices()
     [begun] = world.facts(Compacting)
     await world.slices()
-    rows = world.backends[0]._threads[begun.child]  # type: ignore[attr-defined]
-    rows.row = msgspec.structs.replace(rows.row, head=b"\xc1")
+    spoil(world, begun.child)
     world.clock.advance(300)
     await world.slices(2)
     [failed] = world.facts(Uncompacted)
