@@ -31,6 +31,7 @@ from torpor.runtime.ids import Ids
 from torpor.runtime.moving import Mover, stay
 from torpor.runtime.moving_tree import MOVES, TRIES
 from torpor.runtime.posting import lineage_bytes
+from torpor.runtime.retention import delete
 
 
 async def scene_of_a_tree() -> Scene:
@@ -249,12 +250,16 @@ async def test_the_history_that_a_fork_continues_goes_along() -> None:
     mover = Mover(here, there, scene.servers, scene.clock, Ids())
     assert await mover.move("heir", {OLD: NEW}) == ["heir"]
     root = await scene.there.row("root")
-    assert (root.state, root.length) == (ARRIVING, 5)
+    assert (root.state, root.length) == (MOVED, 5)
     assert await scene.there.read("root") == await scene.here.read("root")
     assert await scene.there.get_blob("root", "keeps") == b"{}"
     assert await scene.there.outbox("root") == []
     with pytest.raises(Refused, match="is not moving"):
         await stay(there, "root", scene.clock, Ids())
+    with pytest.raises(Refused, match="Only its history is"):
+        await Mover(there, here, scene.servers, scene.clock, Ids()).move("root")
+    gone = await delete(scene.there, scene.queues[1], "root")
+    assert (gone.rows["messages"], gone.rows["blobs"], gone.left) == (5, 1, {})
     await begin(scene.here, "other", root="other", lineage=lineage_bytes((Link("root", 3),)))
     await mover.move("other", {OLD: NEW})
     assert await scene.move() == ["root", "kid", "sum"]

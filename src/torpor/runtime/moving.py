@@ -13,7 +13,7 @@ import msgspec
 from torpor.core.codec import decode_head, encode
 from torpor.core.errors import Conflict, Refused
 from torpor.core.messages import Arrived, Moved, Noted
-from torpor.core.moves import ARRIVING, MOVED, MOVING
+from torpor.core.moves import ARRIVING, HUSKS, MOVED, MOVING
 from torpor.core.plan import owes_now
 from torpor.core.thread import Head, evolve
 from torpor.ports import Clock, Row
@@ -21,7 +21,7 @@ from torpor.runtime.equip import keeper
 from torpor.runtime.ids import Ids
 from torpor.runtime.moving_copies import Copies, calls_back
 from torpor.runtime.moving_tree import MOVES, Change, Place, Tree, change, name_of, ring
-from torpor.runtime.receipts import Contradicts, UnknownThread
+from torpor.runtime.receipts import Contradicts, UnknownThread, here
 
 PATIENCE = 60.0
 """Seconds in which what runs has to come to its end."""
@@ -90,6 +90,8 @@ class Mover:
         begun = await plan_of(self._here, root.thread)
         if begun is not None and (not begun.done or root.state == MOVED):
             return _same(root, begun, name_of(self._there), servers)
+        if root.state in HUSKS:
+            here(root)
         if root.state == "closed":
             raise Contradicts(f"The thread {root.thread!r} is closed; its history stays where it is.")
         plan = Plan(name_of(self._there), servers)

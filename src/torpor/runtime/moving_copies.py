@@ -10,7 +10,7 @@ import msgspec
 from torpor.core.codec import decode_head
 from torpor.core.errors import Refused
 from torpor.core.messages import Link
-from torpor.core.moves import ARRIVING, HUSKS, moved_effect, moved_signal
+from torpor.core.moves import ARRIVING, HUSKS, MOVED, moved_effect, moved_signal
 from torpor.core.signals import AnySignal
 from torpor.core.thread import Head
 from torpor.ports import BY_THREAD, FORWARDS, Exported, Row
@@ -85,12 +85,15 @@ class Copies:
             await self._here.side.put(FORWARDS, f"{row.thread}/{call}", url.encode())
 
     async def _keep_history(self, link: Link) -> None:
-        """A thread that is continued stays where it is; its history, as it is now, is there too."""
+        """A thread that is continued stays where it is; its history, as it is now, is there too.
+
+        As what has left: it is nobody's child there, so that it can be deleted there by itself.
+        """
         found = await self._there.store.row(link.thread)
         if found is not None and found.length >= link.upto:
             return
         whole = await self._here.store.export(link.thread)
-        row = msgspec.structs.replace(whole.row, state=ARRIVING, owes=False)
+        row = msgspec.structs.replace(whole.row, state=MOVED, root=link.thread, parent="", owes=False)
         await self._there.store.take_in(Exported(row=row, messages=whole.messages, blobs=whole.blobs))
 
     async def post(self, signals: Sequence[AnySignal]) -> None:

@@ -27,7 +27,8 @@ def here(row: Row) -> Row:
     if row.state == ARRIVING:
         raise Unavailable(f"Only a copy of the thread {row.thread!r} is here; it lives in another store.")
     if row.state == MOVED:
-        raise Contradicts(f"The thread {row.thread!r} is not here. {decode_head(row.head, row.shape).reason}")
+        why = decode_head(row.head, row.shape).reason or "Only its history is, which others continue."
+        raise Contradicts(f"The thread {row.thread!r} is not here. {why}")
     return row
 
 
