@@ -179,6 +179,11 @@ class Fleet:
         found = await asyncio.to_thread(_ask, self.order.store, _FINISHED)
         return int(found[0][0])
 
+    async def messages(self) -> int:
+        """How many messages all threads have."""
+        found = await asyncio.to_thread(_ask, self.order.store, _MESSAGES)
+        return int(found[0][0])
+
     async def end(self, seconds: float = PATIENCE) -> None:
         """Wait until all have come to their end."""
         async with asyncio.timeout(seconds):
@@ -201,6 +206,7 @@ SELECT count(*) FROM torpor.threads WHERE purpose = 'root' AND length > 10 AND w
     AND NOT EXISTS (SELECT 1 FROM torpor.signals WHERE signals.thread = threads.number AND outcome IS NULL)
     AND NOT EXISTS (SELECT 1 FROM torpor.outbox WHERE outbox.thread = threads.number)
 """
+_MESSAGES = "SELECT coalesce(sum(length), 0) FROM torpor.threads"
 
 
 def _ask(store: str, statement: str) -> list[tuple[Any, ...]]:

@@ -1,6 +1,7 @@
 """Workers of a fleet over PostgreSQL come and go in every way; no news is lost, and none counts twice."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,10 @@ from tests.postgres import own_cluster
 from torpor.core import codec
 
 WORKERS = 4
-THREADS, TURNS = 2_000, 5
+THREADS, TURNS = int(os.environ.get("TORPOR_FLEET_THREADS", "2000")), 5
 KILL_EVERY = 1.0
+AMID = 100
+"""Messages between two kills at least: where many others use the machine, a second is not enough to begin."""
 pytestmark = pytest.mark.slow
 
 
