@@ -1,6 +1,7 @@
 """Lines of JSON-RPC, and what else servers write (MCP-01)."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -81,6 +82,17 @@ def test_mcp_01_noise_is_counted_and_shown_harmlessly(line: str) -> None:
     assert read_line(line.encode(), noise) == []
     assert noise.count == 1
     assert str(noise).isprintable()
+
+
+@pytest.mark.parametrize("tail", [b"1," * 100_000, b'"' + b"a" * 1_000_000])
+def test_a_line_that_seems_to_begin_everywhere_is_not_read_from_everywhere(tail: bytes) -> None:
+    """Read from each beginning it took minutes for a line of megabytes, in which nothing else ran."""
+    noise, began = Noise(), time.process_time()
+    assert read_line(b"x" + b'{"id":[' * 400 + tail, noise) == []
+    assert noise.count == 1
+    assert time.process_time() - began < 1.0
+    found = read_line(b'{"id": 1 ' * 5 + json.dumps(ANSWER).encode(), noise)
+    assert [isinstance(one, JSONRPCResponse) for one in found] == [True]
 
 
 def test_noise_keeps_the_latest_few_and_little_of_each() -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
@@ -17,6 +18,9 @@ EDGE = 4_096
 SHOWN = 200
 """Characters of a line of noise that are kept."""
 EXAMPLES = 3
+BEGINNINGS, READ_AGAIN = 64, 2
+"""Where a message may begin anywhere in a line: at how many places one is looked for, and how often the line is
+read for that in all."""
 
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")'
 _FIRST = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,")
@@ -149,14 +153,23 @@ def _value(text: str, noise: Noise) -> Any:
             return cleaned(json.loads(text, parse_constant=_nothing))
         except json.JSONDecodeError:
             pass
-    for found in _BEGINNING.finditer(text):
+    left = READ_AGAIN * len(text)
+    for found in islice(_BEGINNING.finditer(text), BEGINNINGS):
         try:
             value, _ = json.JSONDecoder(parse_constant=_nothing).raw_decode(text, found.start())
-        except json.JSONDecodeError:
+        except json.JSONDecodeError as error:
+            left -= _read(text, error) - found.start()
+            if left <= 0:
+                break
             continue
         noise.add(text[: found.start()].encode("utf-8", "replace"))
         return cleaned(value)
     raise ValueError("no JSON object")
+
+
+def _read(text: str, error: json.JSONDecodeError) -> int:
+    """How far a text was read until it was found to be no JSON."""
+    return len(text) if error.msg.startswith("Unterminated string") else error.pos
 
 
 def _nothing(_: str) -> None:
