@@ -19,8 +19,8 @@ SHOWN = 200
 """Characters of a line of noise that are kept."""
 EXAMPLES = 3
 BEGINNINGS, READ_AGAIN = 64, 2
-"""Where a message may begin anywhere in a line: at how many places one is looked for, and how often the line is
-read for that in all."""
+"""Where a message may begin anywhere in a line: at how many places one is looked for, and how often
+the line is read for that in all."""
 
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")'
 _FIRST = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,")
