@@ -22,6 +22,8 @@ LONG = (
     "tests/cli/test_mcp.py",
     "tests/cli/test_retention.py",
     "tests/cli/test_compact.py",
+    "tests/cli/test_doctor_",
+    "tests/cli/test_keys.py",
     "tests/cli/test_demo_fleet.py",
     "tests/cli/test_migrate.py",
     "tests/conformance/test_",

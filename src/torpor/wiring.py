@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from torpor import __version__
 from torpor.agent import Agent, check_agents
 from torpor.clock import SystemClock
 from torpor.core.errors import Refused, Unavailable
@@ -39,6 +40,7 @@ from torpor.runtime.sweep import sweep_always
 from torpor.runtime.threads import Threads
 from torpor.runtime.worker import RESERVED, Worker
 from torpor.settings import SECRET, check_store, is_postgres
+from torpor.stores.examine import examine as looked_at
 from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import Database, SqliteStore
 from torpor.tools.addresses import host_of, is_loopback
@@ -219,7 +221,9 @@ class Parts:
     async def working(self, slots: int) -> AsyncIterator[Worker]:
         """Run slices here while the block runs, with their sweep, and with word that a worker is there."""
         names, id = self.roster.names, self.kit.worker
-        async with presence(self.side, self.clock, id, names, slots=slots, now=self.store.now) as company:
+        async with presence(
+            self.side, self.clock, id, names, slots=slots, now=self.store.now, release=__version__
+        ) as company:
             worker = self.worker(slots, company=company)
             background = [asyncio.create_task(what, name=name) for name, what in self._beside(company)]
             if self._authorizations is not None:
@@ -243,7 +247,7 @@ class Parts:
             "torpor-sweep",
             sweep_always(
                 self.store, self.queue, self.clock, names,
-                peers=lambda: company.peers(names), jitter=self.ids.jitter,
+                peers=lambda: company.peers(names), jitter=self.ids.jitter, swept=company.swept,
             ),
         )  # fmt: skip
         yield "torpor-prune", prune_always(self.backend, self.clock, self.keep)
@@ -391,10 +395,5 @@ def _open_postgres(url: str, clock: Clock, lease: float) -> tuple[Backend, Queue
     return PostgresStore(database), PostgresQueue(database, lease=lease)
 
 
-def examine(url: str) -> list[tuple[bool, str]]:
-    """What there is to say of a PostgreSQL store without changing it, each with whether it is fine."""
-    try:
-        from torpor.stores.postgres.checkup import checkup
-    except ModuleNotFoundError as error:
-        return [(False, f"{error.name} is needed: pip install 'torpor[postgres]'")]
-    return checkup(url)
+examine = looked_at
+"""What there is to say of a store without changing it, and how much waits in it."""

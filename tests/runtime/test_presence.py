@@ -67,3 +67,18 @@ async def test_what_cannot_be_read_counts_as_nobody() -> None:
     assert await names(side, clock) == []
     async with presence(side, clock, "a", ()):
         assert await names(side, clock) == ["a"]
+
+
+async def test_a_worker_says_when_it_last_swept_and_what_it_runs() -> None:
+    clock = FakeClock()
+    side: Side = MemoryStore(clock)
+    async with presence(side, clock, "a", (), release="1.2.3") as company:
+        (here,) = await present(side, clock.now())
+        assert (here.release, here.swept) == ("1.2.3", 0.0)
+        company.swept()
+        await asyncio.sleep(0)
+        await clock.run(EVERY)
+        swept = clock.now()
+        assert [here.swept for here in await present(side, swept)] == [swept]
+        await clock.run(EVERY)
+        assert [here.swept for here in await present(side, swept)] == [swept]

@@ -1,186 +1,128 @@
-"""``torpor doctor``: what is wrong with this set-up, in plain words."""
+"""``torpor doctor``: what is wrong with a deployment, in plain words."""
 
-import contextlib
 import os
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torpor.cli.options import Config, Store, run, settings_of, with_agents
-from torpor.runtime.presence import GOOD_FOR, Here, present
+from torpor.cli.options import Config, Json, Store, run, settings_of, with_agents
+from torpor.ports.checkup import Finding
 
 if TYPE_CHECKING:
+    from torpor.agent import Agent
+    from torpor.ports.checkup import Survey
     from torpor.settings import Settings
     from torpor.wiring import Parts
 
-Finding = tuple[bool, str, str]
-"""Whether it is well, what was looked at, and what was found."""
-
-YEAR_2024 = 1_704_067_200.0
-DRIFT = 60.0
+SIGNS = {"fine": ("✓ ", "bold green"), "note": ("! ", "bold yellow"), "wrong": ("✗ ", "bold red")}
 
 
-def doctor(config: Config = None, store: Store = None) -> None:
-    """Check this set-up, and say in plain words what is wrong."""
-    run(_doctor(config, store))
+def doctor(*, as_json: Json = False, config: Config = None, store: Store = None) -> None:
+    """Check this deployment, and say in plain words what is wrong; exit code 1 if something is."""
+    run(_doctor(config, store, as_json))
 
 
-async def _doctor(config: Path | None, store: str | None) -> int:
-    from torpor.cli.screen import line, out
+async def _doctor(config: Path | None, store: str | None, as_json: bool) -> int:
+    from torpor.cli import screen
 
-    screen, well = out(), True
-    async for fine, what, found in _findings(config, store):
-        well = well and fine
-        sign = ("✓ ", "bold green") if fine else ("✗ ", "bold red")
-        screen.print(line(sign, f"{what:<9} ", found))
+    console, found = screen.out(), list[Finding]()
+    async for finding in _findings(config, store):
+        found.append(finding)
+        if not as_json:
+            console.print(screen.line(SIGNS[finding.level], f"{finding.about:<9} ", finding.found))
+    well = all(finding.level != "wrong" for finding in found)
+    if as_json:
+        print(screen.as_json({"well": well, "findings": found}))  # noqa: T201 -- the command's output
     return 0 if well else 1
 
 
 async def _findings(config: Path | None, store: str | None) -> AsyncIterator[Finding]:
     from torpor.core.errors import TorporError
-    from torpor.settings import is_postgres, shown_store
+    from torpor.settings import shown_store
+    from torpor.wiring import examine, open_parts
 
     try:
         settings = with_agents(settings_of(config, store))
     except TorporError as error:
-        yield False, "settings", str(error)
+        yield Finding("wrong", "settings", str(error))
         return
-    yield True, "settings", f"store {shown_store(settings.store)}, listen {settings.listen}"
-    for finding in (*_agents(settings), *_token(settings)):
+    yield Finding("fine", "settings", f"store {shown_store(settings.store)}, listen {settings.listen}")
+    agents: list[Agent] = []
+    for finding in (*_agents(settings, agents), *_mcp(settings), *_token(settings)):
         yield finding
-    broken = list(_database(settings) if is_postgres(settings.store) else _file(settings))
-    for finding in broken:
+    looked = examine(settings.store)
+    for finding in looked.findings:
         yield finding
-    if not all(fine for fine, *_ in broken):
+    if looked.survey is None:
         return
-    async with contextlib.AsyncExitStack() as stack:
-        from torpor.wiring import open_parts
-
-        try:
-            parts = await stack.enter_async_context(open_parts(settings.store))
-            async for finding in _inside(parts, settings):
+    try:
+        async with open_parts(settings.store) as parts:
+            async for finding in _inside(parts, settings, looked.survey, agents):
                 yield finding
-        except TorporError as error:
-            yield False, "store", str(error)
+    except TorporError as error:
+        yield Finding("wrong", "store", str(error))
 
 
-def _agents(settings: "Settings") -> Iterator[Finding]:
+def _agents(settings: "Settings", known: "list[Agent]") -> Iterator[Finding]:
+    """What is said of the agents that settings name; those that can be had are added to ``known``."""
     from torpor.core.errors import TorporError
     from torpor.wiring import load_agents
 
     if not settings.agents:
-        yield True, "agents", "none are set; serve and worker need them as arguments or in torpor.toml"
+        told = "none are set; serve and worker need them as arguments or in torpor.toml"
+        yield Finding("fine", "agents", told)
     for ref in settings.agents:
         try:
             (agent,) = load_agents([ref])
-            yield True, "agents", f"{ref} is {agent.name!r}"
         except TorporError as error:
-            yield False, "agents", str(error)
+            yield Finding("wrong", "agents", str(error))
+        else:
+            known.append(agent)
+            yield Finding("fine", "agents", f"{ref} is {agent.name!r}")
+
+
+def _mcp(settings: "Settings") -> Iterator[Finding]:
+    from torpor.core.errors import TorporError
+
+    names = list(settings.mcp)
+    try:
+        if settings.mcp_servers:
+            from torpor import mcp_servers
+
+            names += [one.name for one in mcp_servers(settings.mcp_servers, environ=os.environ)]
+    except TorporError as error:
+        yield Finding("wrong", "mcp", str(error))
+    except ModuleNotFoundError as error:
+        yield Finding("wrong", "mcp", f"{error.name} is needed: pip install 'torpor[mcp]'")
+    if names:
+        told = f"configured: {', '.join(dict.fromkeys(names))}; `torpor mcp check` looks into them"
+        yield Finding("fine", "mcp", told)
 
 
 def _token(settings: "Settings") -> Iterator[Finding]:
     from torpor.cli.tokens import read_token
     from torpor.core.errors import TorporError
 
+    path = settings.token_path
     try:
-        token = read_token(settings.token_path)
-        yield (
-            True,
-            "token",
-            f"kept in {settings.token_path}" if token else "none yet; `torpor serve` makes one",
-        )
+        found = f"kept in {path}" if read_token(path) else "none yet; `torpor serve` makes one"
+        yield Finding("fine", "token", found)
     except TorporError as error:
-        yield False, "token", str(error)
+        yield Finding("wrong", "token", str(error))
 
 
-def _database(settings: "Settings") -> Iterator[Finding]:
-    from torpor.wiring import examine
+async def _inside(
+    parts: "Parts", settings: "Settings", survey: "Survey", agents: "list[Agent]"
+) -> AsyncIterator[Finding]:
+    from torpor.cli import doctor_fleet
+    from torpor.cli.doctor_address import addresses
+    from torpor.runtime.presence import present
 
-    for fine, found in examine(settings.store):
-        yield fine, "store", found
-
-
-def _file(settings: "Settings") -> Iterator[Finding]:
-    """The file itself, looked at without writing to it."""
-    import sqlite3
-
-    from torpor.settings import store_path
-
-    path = store_path(settings.store)
-    if path is None:
-        yield True, "store", "memory: keeps nothing; each process has its own"
-        return
-    if not path.exists():
-        yield False, "store", f"there is no file {path} yet; `torpor new` or `torpor serve` makes it"
-        return
-    if not (path.stat().st_mode & 0o222 and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        yield False, "store", f"{path} is read-only: make the file and its folder writable for this user"
-        return
-    try:
-        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
-            damage = [row[0] for row in file.execute("PRAGMA quick_check(3)")]
-            version = file.execute("PRAGMA user_version").fetchone()[0]
-    except sqlite3.Error as error:
-        yield False, "store", f"{path} cannot be read: {error}"
-        return
-    if damage == ["ok"]:
-        yield True, "store", f"{path} is whole, {path.stat().st_size:,} bytes, schema {version}"
-    else:
-        yield False, "store", f"{path} is damaged: {'; '.join(damage)}. Restore a copy."
-
-
-async def _inside(parts: "Parts", settings: "Settings") -> AsyncIterator[Finding]:
-    from torpor.cli.remote import reach
-
-    now = await parts.store.now()
-    yield True, "key", f"{len(parts.keys.ids)} to sign callbacks, the newest {parts.keys.ids[-1]}"
-    yield await _clock(parts, now)
-    server = await reach(parts.side, settings)
-    known = (await parts.address()).url
-    if server is not None:
-        yield True, "server", f"answers at {server.url}"
-    else:
-        yield True, "server", f"none answers (the last one: {known})" if known else "none was started yet"
-    workers = await present(parts.side, now)
-    yield _workers(workers, now)
-    yield await _stranded(parts, now, workers, is_served=server is not None)
-
-
-def _workers(workers: list[Here], now: float) -> Finding:
-    told = "; ".join(
-        f"{here.worker} runs {', '.join(here.agents)} (last seen {max(0.0, now - here.seen):.0f} s ago)"
-        for here in workers
-    )
-    gone = any(here.is_overdue(now) for here in workers)
-    hint = f". One that was killed counts as there for {GOOD_FOR:.0f} s" if gone else ""
-    return not gone, "workers", f"{told}{hint}" if told else "none runs now"
-
-
-async def _clock(parts: "Parts", now: float) -> Finding:
-    rows = await parts.store.threads(limit=1_000)
-    ahead = max((row.updated for row in rows), default=0.0) - now
-    if now < YEAR_2024:
-        return False, "clock", f"it is before 2024 here ({now:.0f}); set the clock"
-    if ahead > DRIFT or abs(now - time.time()) > DRIFT:
-        return False, "clock", f"threads were written {ahead:.0f} s in the future: the clock was set back"
-    return True, "clock", "agrees with what is stored"
-
-
-async def _stranded(parts: "Parts", now: float, workers: list[Here], *, is_served: bool) -> Finding:
-    from torpor.cli.screen import duration
-
-    stranded = await parts.store.stranded()
-    if not stranded:
-        return True, "threads", "none is stranded"
-    longest = duration(now - min(since for _, since in stranded))
-    running = {agent for here in workers for agent in here.agents}
-    waiting = sorted({row.agent for row, _ in stranded} - running)
-    if waiting:
-        cure = f"start a worker for {', '.join(waiting)}"
-    elif is_served:
-        cure = "the running workers' sweep rings them"
-    else:
-        cure = "no server answers; if the workers above are gone, start one"
-    fine = is_served and not waiting
-    return fine, "threads", f"{len(stranded)} have work that is not done, since {longest}: {cure}"
+    ids = parts.keys.ids
+    yield Finding("fine", "key", f"{len(ids)} to sign callbacks, the newest {ids[-1]}")
+    yield doctor_fleet.clock(survey)
+    workers = await present(parts.side, survey.now)
+    async for finding in addresses(parts, settings, workers, agents):
+        yield finding
+    for finding in doctor_fleet.fleet(survey, workers, [agent.name for agent in agents]):
+        yield finding

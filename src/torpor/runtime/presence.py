@@ -29,6 +29,10 @@ class Here(msgspec.Struct, frozen=True):
     slots: int = 0
     """Slices that it runs side by side; 0: it does not say."""
     every: float = EVERY
+    swept: float = 0.0
+    """When it last had looked for threads that nobody rang for; 0: not yet, or it does not say."""
+    release: str = ""
+    """The release that it runs, if it says."""
 
     @property
     def seen(self) -> float:
@@ -46,6 +50,16 @@ class Company:
     def __init__(self, slots: int) -> None:
         self._own = slots
         self._others: list[Here] = []
+        self._has_swept = False
+
+    def swept(self) -> None:
+        """This worker has looked for threads that nobody rang for."""
+        self._has_swept = True
+
+    def has_swept(self) -> bool:
+        """Whether it has, since this was last asked."""
+        swept, self._has_swept = self._has_swept, False
+        return swept
 
     def meet(self, others: list[Here]) -> None:
         """These are the others now."""
@@ -102,6 +116,8 @@ class _Presence:
                 place for number in range(len(taken) + 1) if (place := f"w{number}") not in taken
             )
         every = max(EVERY, EACH * self.company.workers)
+        if self.company.has_swept():
+            self._here = msgspec.structs.replace(self._here, swept=now)
         here = msgspec.structs.replace(self._here, until=now + BEATS * every, every=every)
         await self._side.put(SPACE, self._place, msgspec.msgpack.encode(here))
         return every
@@ -127,13 +143,14 @@ async def presence(
     agents: Sequence[str],
     *,
     slots: int = 0,
+    release: str = "",
     now: Callable[[], Awaitable[float]] | None = None,
 ) -> AsyncIterator[Company]:
     """Say that a worker is there while the block runs; gives what it knows of others.
 
     ``now``: the store's time, which is the same for all; without it ``clock``'s.
     """
-    spoken = _Presence(side, now or _now_of(clock), Here(worker, tuple(agents), 0.0, slots))
+    spoken = _Presence(side, now or _now_of(clock), Here(worker, tuple(agents), 0.0, slots, release=release))
     every = await spoken.say()
     saying = asyncio.create_task(spoken.keep_saying(clock, every), name="torpor-presence")
     try:

@@ -41,6 +41,7 @@ async def sweep_always(
     *,
     peers: Callable[[], int] = lambda: 1,
     jitter: Callable[[], float] = lambda: 0.5,
+    swept: Callable[[], None] = lambda: None,
 ) -> None:
     """Sweep now and then, for ever.
 
@@ -50,6 +51,7 @@ async def sweep_always(
     while True:
         try:
             found = await sweep(store, queue, agents)
+            swept()
             if found:
                 log.info("Rang %d %s that held work", found, "thread" if found == 1 else "threads")
         except TorporError as error:
