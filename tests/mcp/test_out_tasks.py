@@ -116,6 +116,14 @@ async def test_a_task_cannot_be_made_of_what_is_refused() -> None:
             await started(client, "echo_ask", thread="nope", text="x")
 
 
+@pytest.mark.parametrize("arguments", [[1], "text", {"text": "go", "wait": "soon"}])
+async def test_a_task_needs_arguments_that_fit(arguments: Any) -> None:
+    async with served(agents(Gate())) as (server, runtime), Client(server, mode="legacy") as client:
+        with pytest.raises(MCPError, match="arguments"):
+            await raw(client, "tools/call", name="echo_start", arguments=arguments, task={"ttl": 1})
+        assert await runtime.threads() == []
+
+
 class Advertised:
     """The extension's requests, as a client of the newest revision makes them."""
 

@@ -61,7 +61,10 @@ def test_a_ticket_is_read_again() -> None:
     assert ticket.text.isascii()
 
 
-@pytest.mark.parametrize("text", ["", "junk", "é", "a" * 2_001, "gA", "="])
+NEVER = [Ticket("thread", began=began).text for began in (-1.0, 1e300, float("nan"))]
+
+
+@pytest.mark.parametrize("text", ["", "junk", "é", "a" * 2_001, "gA", "=", *NEVER])
 def test_a_ticket_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="There is no such wait"):
         Ticket.read(text)

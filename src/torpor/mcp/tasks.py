@@ -59,9 +59,11 @@ class Tasks:
         offer = (await self._desk.offers()).get(str(params.get("name")))
         if offer is None or not offer.may_be_long:
             return await call_next(ctx)
-        client = self._desk.client(ctx)
+        client, arguments = self._desk.client(ctx), params.get("arguments") or {}
+        if not isinstance(arguments, dict):
+            raise MCPError(types.INVALID_PARAMS, "The arguments of a tool are an object.")
         try:
-            ticket, _ = await self._calls.begin(offer, params.get("arguments") or {}, client)
+            ticket, _ = await self._calls.begin(offer, arguments, client)
         except TorporError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         return {"task": _task(ticket, await self._calls.stands(ticket, client))}

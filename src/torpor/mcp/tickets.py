@@ -11,6 +11,9 @@ from torpor.core.errors import Refused
 LONGEST = 2_000
 """Characters of a ticket."""
 
+LATEST = 1e11
+"""No wait begins at a later instant, in seconds since the epoch: dates end there."""
+
 _FITS = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -40,6 +43,9 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
             if len(text) > LONGEST or not _FITS.fullmatch(text):
                 raise ValueError
             body = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-            return msgspec.msgpack.decode(body, type=cls)
+            found = msgspec.msgpack.decode(body, type=cls)
+            if not 0 <= found.began < LATEST:
+                raise ValueError
         except (ValueError, msgspec.MsgspecError):
             raise Refused(f"There is no such wait: {text[:100]!a}.") from None
+        return found
