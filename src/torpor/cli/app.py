@@ -4,6 +4,7 @@ from importlib import import_module
 
 import typer
 
+from torpor.cli.keys import keys
 from torpor.cli.mcp import mcp
 from torpor.cli.rap import rap
 
@@ -74,5 +75,6 @@ def demo(
         shown.demo()
 
 
+app.add_typer(keys, name="keys")
 app.add_typer(mcp, name="mcp")
 app.add_typer(rap, name="rap")
