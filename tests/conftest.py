@@ -36,6 +36,7 @@ LONG = (
     "tests/core/test_prefix_bytes.py",
     "tests/docs/test_blocks.py",
     "tests/docs/test_commands.py",
+    "tests/docs/test_fleet.py",
     "tests/end_to_end/",
     "tests/mcp/test_authorization_",
     "tests/mcp/test_content.py",

@@ -11,8 +11,11 @@ from typing import Any
 from tests.docs.pages import ROOT, page
 from torpor.core.definition import Limits
 from torpor.mcp import limits as limits_of_mcp
+from torpor.queues import postgres
+from torpor.runtime import presence, sweep
 from torpor.runtime.dispatch import BRIDGED
 from torpor.settings import CONFIG, IN_ENVIRONMENT, PREFIX, Settings
+from torpor.stores.postgres import checkup, database, place
 from torpor.tools.bridged import McpServer
 from torpor.tools.catalog import RapServer
 from torpor.tools.mcp.asking import AT_ONCE, FORM_LIMIT
@@ -20,7 +23,7 @@ from torpor.tools.mcp.listing import DESCRIPTION_KEPT, MOST_TOOLS, SCHEMA_BYTES
 from torpor.tools.mcp.sessions import FIRST_WAIT, LONGEST_BACKOFF
 from torpor.web.routes import ROUTES
 
-PAGES = ("docs/operations.md", "docs/tools.md", "docs/http.md", "docs/mcp.md")
+PAGES = ("docs/operations.md", "docs/fleet.md", "docs/tools.md", "docs/http.md", "docs/mcp.md")
 
 _REGION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -92,9 +95,26 @@ def routes() -> Iterator[tuple[str, ...]]:
         yield f"`{endpoint.method} {endpoint.path}`", endpoint.summary, answers
 
 
+def fleet() -> Iterator[tuple[str, ...]]:
+    """Bounds of a fleet that are no settings."""
+    yield "bound", "value"
+    yield "connections of one process's pool (`?pool=` in the URL)", _shown(place.POOL)
+    yield "connections of a process beside its pool, to listen", _shown(checkup.LISTENING)
+    yield "seconds that a verb waits for a connection", _shown(database.PATIENCE)
+    yield "seconds after which a statement is given up", _shown(place.STATEMENT_SECONDS)
+    yield "seconds after which waiting for a lock is given up", _shown(place.LOCK_SECONDS)
+    yield "tries of a statement that lost a race or its connection", _shown(database.TRIES)
+    yield "seconds after which a connection that nobody used is replaced", _shown(database.STALE)
+    yield "seconds between looks for others' news, where `NOTIFY` is heard", _shown(postgres.SELDOM)
+    yield "the same where it is not, at most", _shown(postgres.SLOW)
+    yield "seconds between sweeps of the whole fleet", _shown(sweep.EVERY)
+    yield "seconds after which a killed worker is no longer counted", _shown(presence.GOOD_FOR)
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings,
     "limits": limits,
+    "fleet": fleet,
     "servers": servers,
     "mcp_servers": mcp_servers,
     "mcp_in": mcp_in,
