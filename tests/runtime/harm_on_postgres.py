@@ -1,6 +1,7 @@
 """Harm to what a test keeps, done to a PostgreSQL database in the place of memory or a file."""
 
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -24,7 +25,7 @@ _WRITTEN = ["messages", "outbox", "records", "rings", "signals", "threads"]
 """Tables that threads write as they run."""
 
 
-def opened(store: object) -> psycopg.Connection[tuple[object, ...]]:
+def opened(store: object) -> psycopg.Connection[Any]:
     """A connection of its own to the store's database."""
     assert isinstance(store, PostgresStore)
     connection = psycopg.connect(store.database.place.conninfo, autocommit=True)

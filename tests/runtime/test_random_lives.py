@@ -22,7 +22,9 @@ from torpor.models import call, say
 from torpor.models.scripted import fail, tries
 from torpor.testing.clock import FakeClock
 
-LIVES = int(os.environ.get("TORPOR_LIVES", "60"))
+ENOUGH = 60
+"""Lives among which everything must have happened."""
+LIVES = int(os.environ.get("TORPOR_LIVES", ENOUGH))
 TURNS = 12
 HAPPENS = ["Happened", "Detached", "Queued", "Sent", "Parked", "Resumed", "Stopped", "Late"]
 HAPPENS += [f"for {cause}" for cause in ["interrupted", "stopped", "slept", "woken", "unknown_tool"]]
@@ -213,6 +215,7 @@ def test_random_lives_obey_every_law() -> None:
             except BaseException as error:
                 error.add_note(f"life {seed}")
                 raise
-        assert {kind for kind in HAPPENS if kinds[kind] < 3} == set()
+        if LIVES >= ENOUGH:
+            assert {kind for kind in HAPPENS if kinds[kind] < 3} == set()
 
     asyncio.run(lives())
