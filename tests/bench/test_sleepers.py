@@ -90,7 +90,7 @@ def test_a_copy_has_the_rows_of_the_ordinary_way(store: Path) -> None:
     }
     assert len(copied["messages"]) == 2 + 4 + 2
     assert len(copied["records"]) == 3
-    assert not copied["inbox"]
+    assert [row["kind"] for row in copied["inbox"]] == ["due"]  # when the tool server is asked about its call
     assert not copied["outbox"]
     for table, rows in copied.items():
         for row, same, model in zip(rows, ordinary[table], again[table], strict=True):
