@@ -66,7 +66,7 @@ class Transport(Protocol):
 
 
 class Later(msgspec.Struct, frozen=True):
-    """A call has no result yet, and nothing has to run for it until an instant: it is looked at again then."""
+    """A call has no result yet, and nothing has to run for it until it is looked at again."""
 
     at: float
     why: str = ""
