@@ -97,7 +97,7 @@ def built(options: argparse.Namespace) -> Path | None:
     if options.no_reference or shutil.which("cargo") is None:
         return None
     target = Path(os.environ.get("CARGO_TARGET_DIR") or Path(options.cache) / "reference")
-    words = ("cargo", "build", "--release", "--quiet", "--locked", "--manifest-path", "reference/Cargo.toml")
+    words = ("cargo", "build", "--release", "--quiet", "--manifest-path", "reference/Cargo.toml")
     environ = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     done = subprocess.run(words, cwd=HERE, env=environ, check=False)
     if done.returncode:
@@ -128,7 +128,7 @@ def run_of(command: list[str], agents: int, options: argparse.Namespace) -> dict
             raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
         got = json.loads(done.stdout.splitlines()[-1])
     return {
-        "per_cpu_s": got["completions"] / got["cpu_seconds"],
+        "per_cpu_s": got["completions"] / max(got["cpu_seconds"], 0.001),
         "per_s": got["completions"] / got["seconds"],
         "rss_bytes": round(slope([tuple(point) for point in got["rss_bytes"]])),
         "disk_bytes": round(got.get("disk_bytes", 0) / agents),
@@ -179,32 +179,24 @@ def median(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def ratios(rows: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Ours by theirs, and the bar if there is one."""
     names = [name for name in rows if name not in OURS]
-    fastest = max(
-        (name for name in names if name in PEERS), key=lambda name: rows[name]["per_cpu_s"], default=""
-    )
+    speeds = {name: rows[name]["per_cpu_s"] for name in names if name in PEERS}
+    fastest = max(speeds, key=lambda name: speeds[name], default="")
     found = []
     for name in names:
         marks = [mark for mark in (name, "fastest" if name == fastest else "") if mark in BARS]
         store = BARS[marks[0]][0] if marks else "sqlite"
         times = rows[store]["per_cpu_s"] / rows[name]["per_cpu_s"]
-        found.append(
-            {
-                "store": store,
-                "beside": name,
-                "times": round(times, 2),
-                "bar": max([0.0, *(BARS[m][1] for m in marks)]),
-            }
-        )
+        bar = max([0.0, *(BARS[mark][1] for mark in marks)])
+        found.append({"store": store, "beside": name, "times": round(times, 2), "bar": bar})
     return found
 
 
 def versions() -> dict[str, str]:
     """What is pinned, by distribution."""
-    pinned = dict(
-        re.findall(r"^([\w-]+)==(\S+)$", (HERE / "requirements.txt").read_text("utf-8"), re.MULTILINE)
-    )
+    wanted = (HERE / "requirements.txt").read_text("utf-8")
+    pinned = dict(re.findall(r"^([\w-]+)==(\S+)$", wanted, re.MULTILINE))
     manifest = (HERE / "reference" / "Cargo.toml").read_text("utf-8")
-    crate = re.search(r'^infinity-agent-core = "(.*)"', manifest, re.MULTILINE)
+    crate = re.search(r'^infinity-agent-core = "=(.*)"', manifest, re.MULTILINE)
     return {**pinned, REFERENCE[0]: crate.group(1) if crate else ""}
 
 

@@ -1,4 +1,4 @@
-"""What all peers share: the work as ``run.py`` wrote it, its waves, and what it took. Standard library only."""
+"""What all peers share: the work as ``run.py`` wrote it, its waves, and what it took. It needs nothing."""
 
 import asyncio
 import ctypes
