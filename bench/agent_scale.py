@@ -50,6 +50,7 @@ def _arguments() -> argparse.ArgumentParser:
         default=0,
         help="runs, of which the median counts (1; 3 beside the lean loop)",
     )
+    add("--no-pack", action="store_true", help="leave threads at rest as they were written")
     add("--lean", action="store_true", help="beside the lean loop, run in turn, with the ratios")
     add("--json", action="store_true", help="one JSON object on the standard output")
     add("--alone", default="", help=argparse.SUPPRESS)  # one run of a comparison, in a process of its own
@@ -74,6 +75,7 @@ def _options(given: argparse.Namespace, store: str) -> Options:
         synchronous=given.synchronous,
         slots=given.slots,
         loop=given.loop,
+        pack=not given.no_pack,
     )
 
 

@@ -1,9 +1,10 @@
 """One run of the workload, through the runtime or through a lean loop, and what it took."""
 
 import asyncio
+import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,10 +16,12 @@ from verifying import verify, verify_lean
 from workload import Texts
 
 from torpor.core.messages import Text
+from torpor.runtime.resting import pack
 from torpor.wiring import Parts, open_parts
 
 T = TypeVar("T")
 
+PAGES = ("page_count", "freelist_count", "page_size")
 SLOTS = {"memory": 8, "sqlite": 64}
 """Slices side by side. On disk, company is what group commit lives on; the lean loop groups 64 too."""
 SENDERS = 64
@@ -38,6 +41,8 @@ class Options(msgspec.Struct, frozen=True):
     synchronous: str = "FULL"
     slots: int = 0
     loop: str = "asyncio"
+    pack: bool = True
+    """Threads are packed once their wave is at rest, within the time that is measured."""
     lean: str = ""
     """Empty: the runtime. ``one``: the lean loop, a commit a slice; ``group``: with group commit."""
 
@@ -150,6 +155,8 @@ async def through_runtime(run: Run) -> None:
                 for turn in range(options.turns):
                     await _turn(parts, observer, run.texts, wave, turn)
                 await _settled(parts)
+                if options.pack:
+                    await pack(parts.backend, await parts.store.now() + 1.0)  # as workers do after a minute
             parts.kit.hot.clear()  # a bounded cache, and no agent's own: it would hide what rows at rest take
             run.points.append((wave.stop, resident()))
         run.completions = observer.commits
@@ -213,7 +220,9 @@ async def _lean(run: Run) -> None:
 
 
 def _disk(store: str) -> int:
-    """Bytes of the file once it is closed; 0 in memory."""
+    """Bytes of the file once it is closed, but for pages that are free for what comes next; 0 in memory."""
     if not store.startswith("sqlite:///"):
         return 0
-    return Path(store.removeprefix("sqlite:///")).stat().st_size
+    with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as file:
+        pages, free, size = [file.execute(f"PRAGMA {what}").fetchone()[0] for what in PAGES]
+    return int((pages - free) * size)

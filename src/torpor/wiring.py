@@ -31,6 +31,7 @@ from torpor.runtime.ids import Ids
 from torpor.runtime.lineages import Lineages
 from torpor.runtime.live import LocalLive
 from torpor.runtime.presence import Company, presence
+from torpor.runtime.resting import pack_always
 from torpor.runtime.retention import Keep, keep_of, prune_always
 from torpor.runtime.roster import Bridge, Roster
 from torpor.runtime.scan import scan
@@ -243,13 +244,11 @@ class Parts:
     def _beside(self, company: Company) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """What goes on beside slices."""
         names = self.roster.names
-        yield (
-            "torpor-sweep",
-            sweep_always(
-                self.store, self.queue, self.clock, names,
-                peers=lambda: company.peers(names), jitter=self.ids.jitter, swept=company.swept,
-            ),
+        yield "torpor-sweep", sweep_always(
+            self.store, self.queue, self.clock, names,
+            peers=lambda: company.peers(names), jitter=self.ids.jitter, swept=company.swept,
         )  # fmt: skip
+        yield "torpor-pack", pack_always(self.backend, self.clock, self.keep.awake)
         yield "torpor-prune", prune_always(self.backend, self.clock, self.keep)
         yield "torpor-scan", scan(self.store, self.side, self.dispatcher.asking, tuple(self.servers))
 

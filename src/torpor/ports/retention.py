@@ -54,7 +54,7 @@ class Retention(Protocol):
         """Erase up to ``limit`` rows that are left of a thread; nothing is left once it gives nothing.
 
         Gives how many by kind: ``messages``, ``inbox``, ``absorbed``, ``outbox``, ``records``, ``blobs``,
-        ``small`` (values of ``BY_THREAD``, ``NAMING`` and its views), ``rings`` where the queue is in the
+        ``segments`` (packed messages and records), ``small`` (values of ``BY_THREAD``, ``NAMING`` and its views), ``rings`` where the queue is in the
         same database, and at last ``threads``. Where the store can, what stood there is overwritten. An id
         that is no thread's may have left blobs and small values. ``Refused`` for a thread that is there.
         """
@@ -68,6 +68,13 @@ class Retention(Protocol):
 
     async def forget_records(self, before: float) -> int:
         """Drop the records of slices that ended before an instant, but the last of each thread; how many."""
+
+    async def pack(self, before: float, limit: int = 1000) -> int:
+        """Make small what is kept of threads that were changed last before an instant, and owe no answer.
+
+        At most ``limit`` at once; gives how many there were. Nothing else changes: whoever reads them finds
+        what was there. A store that has its own ways does nothing.
+        """
 
     async def scrub(self) -> None:
         """Leave no bytes of what was deleted in the store's files, as far as the store has a say in that.

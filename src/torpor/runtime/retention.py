@@ -56,6 +56,8 @@ class Keep(msgspec.Struct, frozen=True):
     """The records of slices, but the last one of each thread."""
     ids: float = IDS_KEPT
     """Ids of absorbed signals, of signed messages, and keys of what was said and started."""
+    awake: float = 60.0
+    """What threads hold after their last slice, as it was written; then it is packed."""
 
 
 def keep_of(settings: Any) -> Keep:

@@ -45,7 +45,7 @@ class MemoryStore(MemoryRetention):
             raise Refused(f"A thread is created with signals to itself only; {row.thread} got others.")
         if row.thread in self._threads or row.thread in self._deleted or not self._may_be(row, effect):
             return False
-        thread = self._threads[row.thread] = MemoryThread(row)
+        thread = self._threads[row.thread] = MemoryThread(row, self._awake)
         now = self._now()
         for signal in signals:
             thread.take(signal, now)
@@ -251,7 +251,7 @@ class MemoryStore(MemoryRetention):
             {key: body for key, body in self._blobs.items() if key[0] != id} if copy else self._blobs
         )
         self._spaces.pop(views_space(id), None)
-        thread = self._threads[id] = taken_in(exported)
+        thread = self._threads[id] = taken_in(exported, self._awake)
         for hash, body in exported.blobs.items():
             self._blobs.setdefault((id, hash), body)
         views = {key: (value, self._now()) for key, value in exported.views.items()}

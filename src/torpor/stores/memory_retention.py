@@ -1,5 +1,6 @@
 """Deletion and forgetting of threads in this process's memory."""
 
+import asyncio
 import heapq
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -22,6 +23,8 @@ class MemoryRetention(MemorySide):
         self._stirring: dict[str, MemoryThread] = {}
         """Those with a signal, an effect or an answer owed: what the sweep has to look at."""
         self._deleted: dict[str, MemoryThread] = {}
+        self._awake: dict[str, MemoryThread] = {}
+        """Those that are not packed."""
 
     async def closed(self, before: float, *, after: str = "", limit: int = 1000) -> list[str]:
         rows = (thread.row for thread in self._threads.values())
@@ -43,6 +46,7 @@ class MemoryRetention(MemorySide):
             self._deleted[id] = thread
             del self._threads[id]
             self._stirring.pop(id, None)
+            self._awake.pop(id, None)
         return len(going)
 
     def _check_left(self, going: Collection[str]) -> None:
@@ -104,11 +108,18 @@ class MemoryRetention(MemorySide):
 
     async def forget_records(self, before: float) -> int:
         forgotten = 0
-        for thread in self._threads.values():
+        for thread in [thread for thread in self._threads.values() if thread.is_older(before)]:
             kept = [body for body in thread.records[:-1] if decode_record(body).committed_at >= before]
             forgotten += max(0, len(thread.records) - 1 - len(kept))
             thread.records[:-1] = kept
         return forgotten
+
+    async def pack(self, before: float, limit: int = 1000) -> int:
+        resting = [one for one in self._awake.values() if one.row.updated < before and not one.row.owes]
+        for thread in resting[:limit]:
+            thread.pack()
+            await asyncio.sleep(0)  # one at a time: others wait no longer than for one
+        return len(resting[:limit])
 
     async def scrub(self) -> None:
         """Nothing is in files."""

@@ -9,22 +9,66 @@ from torpor.core.moves import AWAY
 from torpor.core.signals import AnySignal, is_urgent, kind_of
 from torpor.ports import Exported, Row, StoredMessage
 from torpor.stores.memory_outbox import Waiting
+from torpor.stores.packing import pack, unpack
+
+_Kept = tuple[list[bytes], list[bytes], dict[str, float]]
 
 
 class MemoryThread:
-    """All rows of one thread. Message n is at n - 1; ``seen`` tells when a signal was absorbed."""
+    """All rows of one thread. Message n is at n - 1; ``seen`` tells when a signal was absorbed.
 
-    __slots__ = ("bodies", "dropped", "held", "inbox", "outbox", "records", "row", "seen")
+    At rest, its messages, its records and what it has seen are packed. Whoever touches them unpacks them, and
+    the thread is among ``awake`` again.
+    """
 
-    def __init__(self, row: Row) -> None:
+    __slots__ = ("_awake", "_kept", "_packed", "_since", "dropped", "held", "inbox", "outbox", "row")
+
+    def __init__(self, row: Row, awake: "dict[str, MemoryThread]") -> None:
         self.row = row
-        self.bodies: list[bytes] = []
         self.inbox: dict[str, tuple[AnySignal, float]] = {}
         self.outbox: dict[str, Waiting] = {}
-        self.records: list[bytes] = []
-        self.seen: dict[str, float] = {}
         self.dropped: dict[str, str] | None = None
         self.held = ("", 0.0)
+        self._kept: _Kept | None = ([], [], {})
+        self._packed = b""
+        self._since = 0.0
+        self._awake = awake
+        awake[row.thread] = self
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """Its messages."""
+        return (self._kept or self._unpacked())[0]
+
+    @property
+    def records(self) -> list[bytes]:
+        """The records of its slices."""
+        return (self._kept or self._unpacked())[1]
+
+    @property
+    def seen(self) -> dict[str, float]:
+        """When signals were absorbed, by id."""
+        return (self._kept or self._unpacked())[2]
+
+    def pack(self) -> None:
+        """Make it small."""
+        kept = self._kept
+        if kept is not None:
+            self._packed, self._kept = pack(kept), None
+            ended = [decode_record(body).committed_at for body in kept[1][:-1][:1]]
+            self._since = min([*kept[2].values(), *ended], default=0.0)
+            self.inbox, self.outbox = dict(self.inbox), dict(self.outbox)  # without room to grow
+        self._awake.pop(self.row.thread, None)
+
+    def is_older(self, before: float) -> bool:
+        """Whether something it has seen or recorded may be from before an instant."""
+        return self._kept is not None or self._since < before
+
+    def _unpacked(self) -> _Kept:
+        kept: _Kept = unpack(self._packed, _Kept)
+        self._kept, self._packed = kept, b""
+        self._awake[self.row.thread] = self
+        return kept
 
     def take(self, signal: AnySignal, now: float) -> bool:
         """Put a signal into the inbox, unless its id was there before."""
@@ -48,6 +92,8 @@ class MemoryThread:
 
     def forget(self, before: float) -> int:
         """Forget ids of signals absorbed before an instant, and give how many."""
+        if not self.is_older(before):
+            return 0
         old = [id for id, at in self.seen.items() if at < before]
         for id in old:
             del self.seen[id]
@@ -94,15 +140,15 @@ def messages_of(bodies: list[bytes], after: int, upto: int) -> list[StoredMessag
     return [StoredMessage(position + 1, bodies[position]) for position in range(after, upto)]
 
 
-def taken_in(exported: Exported) -> MemoryThread:
+def taken_in(exported: Exported, awake: dict[str, MemoryThread]) -> MemoryThread:
     """A thread with all that was kept of it in another store."""
-    thread = MemoryThread(exported.row)
-    thread.bodies = [message.body for message in exported.messages]
+    thread = MemoryThread(exported.row, awake)
+    thread.bodies.extend([message.body for message in exported.messages])
     thread.inbox = {signal.id: (signal, arrived) for signal, arrived in exported.inbox}
-    thread.seen = {id: at for id, at, _ in exported.absorbed}
+    thread.seen.update({id: at for id, at, _ in exported.absorbed})
     thread.dropped = {id: outcome for id, _, outcome in exported.absorbed if outcome != "absorbed"} or None
     for row, created in exported.outbox:
         waiting = thread.outbox[row.effect.id] = Waiting(row.effect, 0.0, "", created)
         waiting.attempt, waiting.not_before = row.attempt, row.not_before
-    thread.records = [encode(record) for record in exported.records]
+    thread.records.extend([encode(record) for record in exported.records])
     return thread

@@ -5,6 +5,7 @@ from torpor.testing.families_contract import FamiliesContract
 from torpor.testing.history_contract import HistoryContract
 from torpor.testing.moves_contract import MovesContract
 from torpor.testing.opening import FullStore, Opening, OpensStores
+from torpor.testing.packing_contract import PackingContract
 from torpor.testing.races_contract import RacesContract
 from torpor.testing.retention_contract import RetentionContract
 from torpor.testing.samples import commit_on, ids, invoke, said, texts, thread_row, timer
@@ -26,6 +27,7 @@ class StoreContract(
     SideContract,
     RacesContract,
     RetentionContract,
+    PackingContract,
 ):
     """All that a store promises while it is open."""
 

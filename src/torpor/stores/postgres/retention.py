@@ -90,6 +90,9 @@ class PostgresRetention(PostgresSide):
     async def forget(self, space: str, before: float) -> int:
         return await self._drop("forget", {"space": space, "before": float(before)})
 
+    async def pack(self, before: float, limit: int = 1000) -> int:  # noqa: ARG002
+        return 0  # PostgreSQL compresses long values itself
+
     async def scrub(self) -> None:
         await self.database.apart(_SQL["scrub"])
 

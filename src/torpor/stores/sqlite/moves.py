@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from torpor.core.codec import decode_record, decode_signal, encode
+from torpor.core.codec import decode_signal, encode
 from torpor.core.errors import Refused
 from torpor.core.signals import kind_of
 from torpor.core.views import views_space
@@ -35,7 +35,7 @@ def export(connection: sqlite3.Connection, thread: str) -> Exported:
         inbox=tuple([(decode_signal(body), arrived) for body, arrived in ask(_SQL["inbox"], given)]),
         absorbed=tuple(ask(_SQL["absorbed"], given)),
         outbox=tuple([(outbox_row(values), at) for *values, at in ask(_SQL["outbox"], given)]),
-        records=tuple([decode_record(body) for (body,) in ask(_SQL["records"], given)]),
+        records=tuple(reads.records(connection, thread, 0, _WHOLE)),
         blobs=dict(ask(_SQL["blobs"], (thread,)).fetchall()),
         views=dict(ask(_SIDE["entries"], (views_space(thread),)).fetchall()),
     )
@@ -60,7 +60,7 @@ def _added(connection: sqlite3.Connection, row: Row) -> int | None:
     if found is None:
         return None
     number: int = found[0]
-    for table in ("messages", "inbox", "absorbed", "outbox", "records"):
+    for table in ("messages", "inbox", "absorbed", "outbox", "records", "segments"):
         connection.execute(_SQL[f"drop_{table}"], found)
     connection.execute(_SQL["drop_blobs"], (row.thread,))
     connection.execute(_SQL["drop_views"], (views_space(row.thread),))

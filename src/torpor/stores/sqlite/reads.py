@@ -8,6 +8,7 @@ from torpor.core.errors import Refused
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
 from torpor.ports import OutboxRow, Row, Snapshot, StoredMessage, Version
+from torpor.stores.sqlite import segments
 from torpor.stores.sqlite.kept import Known
 from torpor.stores.sqlite.rows import NUMBER, row_of
 from torpor.stores.sqlite.writes import number_of, outbox_row
@@ -60,7 +61,7 @@ def load(
     if values is None:
         raise Refused(f"There is no thread {thread!r} in this store.")
     row, number = row_of(values), values[NUMBER]
-    history = None if known == row.version else tuple(_messages(connection, _SINCE, (number, row.base)))
+    history = None if known == row.version else tuple(_history(connection, number, row.base))
     due, more, signal_due = _inbox(connection, number, now, limit)
     outbox, effect_due = _outbox(connection, number, now)
     return number, Snapshot(
@@ -90,6 +91,10 @@ def _inbox(
     return bodies[:limit], len(bodies) > limit, next_due
 
 
+def _history(connection: sqlite3.Connection, number: int, base: int) -> list[StoredMessage]:
+    return [*segments.history(connection, number, base, -1), *_messages(connection, _SINCE, (number, base))]
+
+
 def _messages(connection: sqlite3.Connection, sql: str, given: tuple[int, ...]) -> list[StoredMessage]:
     return [StoredMessage(position, body) for position, body in connection.execute(sql, given)]
 
@@ -108,7 +113,10 @@ def _outbox(connection: sqlite3.Connection, number: int, now: float) -> tuple[tu
 
 def read(connection: sqlite3.Connection, thread: str, after: int, limit: int) -> list[StoredMessage]:
     """Messages after a position."""
-    return _messages(connection, _AFTER, (number_of(connection, thread), after, limit))
+    number = number_of(connection, thread)
+    packed = segments.history(connection, number, after, limit)
+    left = limit if limit < 0 else limit - len(packed)
+    return [*packed, *_messages(connection, _AFTER, (number, after, left))] if left else packed
 
 
 def one(connection: sqlite3.Connection, thread: str) -> Row | None:
@@ -152,15 +160,21 @@ def stranded(connection: sqlite3.Connection, given: dict[str, Any]) -> list[tupl
 
 
 def records(connection: sqlite3.Connection, thread: str, after: int, limit: int) -> list[SliceRecord]:
-    """Records of a thread's slices."""
-    found = connection.execute(_RECORDS, (number_of(connection, thread), limit, after))
-    return [decode_record(body) for (body,) in found]
+    """Records of a thread's slices. ``limit`` below 0: all."""
+    number = number_of(connection, thread)
+    packed = segments.records(connection, number)
+    found = packed[after:] if limit < 0 else packed[after : after + limit]
+    given = (number, limit if limit < 0 else limit - len(found), max(0, after - len(packed)))
+    found += [body for (body,) in connection.execute(_RECORDS, given)]
+    return [decode_record(body) for body in found]
 
 
 def last_record(connection: sqlite3.Connection, thread: str) -> SliceRecord | None:
     """The record of the latest slice."""
-    found = connection.execute(_LAST_RECORD, (number_of(connection, thread),)).fetchone()
-    return None if found is None else decode_record(found[0])
+    number = number_of(connection, thread)
+    found = connection.execute(_LAST_RECORD, (number,)).fetchone()
+    bodies = segments.records(connection, number) if found is None else found
+    return decode_record(bodies[-1]) if bodies else None
 
 
 def outcome(connection: sqlite3.Connection, thread: str, signal: str) -> str | None:

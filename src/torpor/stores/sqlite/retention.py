@@ -10,6 +10,7 @@ import msgspec
 from torpor.core.codec import decode_record
 from torpor.core.errors import Conflict, Refused
 from torpor.ports import BY_THREAD, DELETED, NAMING
+from torpor.stores.sqlite import segments
 from torpor.stores.sqlite.side import SqliteSide
 from torpor.stores.statements import statements
 
@@ -17,10 +18,12 @@ _SQL = statements(__package__, "sql/retention.sql")
 
 STEP = 500
 """Rows that one transaction forgets: a few milliseconds for those who wait to write."""
+PACKED = 16
+"""Threads that one transaction packs, or segments that it forgets records in."""
 WALK = 5_000
 """Rows that one reading looks through for what is old."""
 
-_OF_NUMBER = ("messages", "inbox", "absorbed", "outbox", "records")
+_OF_NUMBER = ("messages", "inbox", "absorbed", "outbox", "records", "segments")
 _OF_ID = ("blobs", "small", "rings")
 
 
@@ -76,14 +79,36 @@ class SqliteRetention(SqliteSide):
         old = [(thread, id) for thread, id, is_old in found if is_old]
         return old, found[-1][:2] if len(found) == WALK else None
 
+    async def pack(self, before: float, limit: int = 1000) -> int:
+        found = await self.database.listing(lambda connection: segments.resting(connection, before, limit))
+        for some in segments.in_parts(found, PACKED):
+            await self._pack(some)
+        return len(found)
+
+    async def _pack(self, threads: Sequence[tuple[int, int]]) -> int:
+        """Pack threads beside the event loop, then write them; what has changed meanwhile is left."""
+        packed = await self.database.listing(
+            lambda connection: [segments.packed(connection, thread) for thread in threads]
+        )
+        return await self.database.write(lambda connection: segments.keep(connection, packed), heavy=True)
+
     async def forget_records(self, before: float) -> int:
-        forgotten, after = 0, 0
+        forgotten, after = await self._forget_packed(before), 0
         while True:
             old, last = await self._ended(before, after)
             forgotten += await self._forget("forget_record", old)
             if last is None:
                 return forgotten
             after = last
+
+    async def _forget_packed(self, before: float) -> int:
+        forgotten, more = 0, True
+        while more:
+            some, more = await self.database.write(
+                lambda connection: segments.forget_records(connection, before, PACKED), heavy=True
+            )
+            forgotten += some
+        return forgotten
 
     async def _ended(self, before: float, after: int) -> "tuple[list[tuple[int]], int | None]":
         """Old records behind a number, and how far they were looked for; None: there are no more.

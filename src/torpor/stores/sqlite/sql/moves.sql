@@ -7,9 +7,6 @@ SELECT id, at, outcome FROM absorbed WHERE thread = ? ORDER BY id
 -- name: outbox
 SELECT body, attempt, not_before, 0.0, created FROM outbox WHERE thread = ? ORDER BY number
 
--- name: records
-SELECT body FROM records WHERE thread = ? ORDER BY number
-
 -- name: blobs
 SELECT hash, body FROM blobs WHERE thread = ? ORDER BY hash
 
@@ -30,6 +27,9 @@ DELETE FROM outbox WHERE thread = ?
 
 -- name: drop_records
 DELETE FROM records WHERE thread = ?
+
+-- name: drop_segments
+DELETE FROM segments WHERE thread = ?
 
 -- name: drop_blobs
 DELETE FROM blobs WHERE thread = ?

@@ -81,6 +81,9 @@ WHERE thread = :number AND id IN (SELECT id FROM absorbed WHERE thread = :number
 -- name: outbox
 DELETE FROM outbox WHERE number IN (SELECT number FROM outbox WHERE thread = :number LIMIT :limit)
 
+-- name: segments
+DELETE FROM segments WHERE number IN (SELECT number FROM segments WHERE thread = :number LIMIT :limit)
+
 -- name: records
 DELETE FROM records WHERE number IN (SELECT number FROM records WHERE thread = :number LIMIT :limit)
 
@@ -113,6 +116,7 @@ UNION ALL SELECT 'inbox', count(*) FROM inbox WHERE thread = :number
 UNION ALL SELECT 'absorbed', count(*) FROM absorbed WHERE thread = :number
 UNION ALL SELECT 'outbox', count(*) FROM outbox WHERE thread = :number
 UNION ALL SELECT 'records', count(*) FROM records WHERE thread = :number
+UNION ALL SELECT 'segments', count(*) FROM segments WHERE thread = :number
 UNION ALL SELECT 'blobs', count(*) FROM blobs WHERE thread = :thread
 UNION ALL SELECT 'small', count(*) FROM small WHERE $small_of_thread
 UNION ALL SELECT 'small', count(*) FROM small
