@@ -8,7 +8,7 @@ TESTS ?= tests
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fleet test test-long test-postgres postgres check bench serve setup format cover test-trees test-live mutation clean
+.PHONY: help demo demo-fleet test test-long test-postgres postgres check bench bench-all serve setup format cover test-trees test-live mutation clean
 
 help: ## show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -48,6 +48,15 @@ check: $(STAMP) ## format, lint, types, import contracts, size limits
 
 bench: $(STAMP) ## cost of a slice beside a lean loop (ARGS="--agents 1000 --store memory:")
 	$(BIN)/python bench/agent_scale.py $(ARGS)
+
+# Each writes its part of docs/performance.md. An hour on a quiet machine; THREADS=100000 takes a quarter of it.
+THREADS ?= 1000000
+bench-all: $(STAMP) ## all benchmarks: peers, wakes, a million threads, growth (an hour, 40 GB of disk)
+	$(BIN)/python bench/agent_scale.py
+	$(BIN)/python bench/growth.py --write
+	$(BIN)/python bench/peers/run.py --write
+	$(BIN)/python bench/wake.py --write --sleeping 0 100000 $(THREADS)
+	$(BIN)/python bench/million.py --write --threads $(THREADS)
 
 serve: $(STAMP) ## the example agent with HTTP API and worker, on loopback
 	cd examples && ../$(BIN)/torpor serve $(ARGS)

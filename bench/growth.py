@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import msgspec
 from measuring import machine
+from placing import PAGE, placed, told_of
 
 from torpor import Agent, Limits
 from torpor.core.chunks import AnyChunk, CallDelta, CallStart, Stop, TextDelta
@@ -251,12 +252,15 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--signals", type=int, nargs="+", default=sizes)
     add("--count", type=int, default=25, help="slices measured at each size")
     add("--json", action="store_true")
+    add("--write", action="store_true", help="into docs/performance.md")
     return parser.parse_args(arguments)
 
 
 def main() -> None:
     options = parsed()
     told = asyncio.run(measure(options))
+    if options.write:
+        placed(PAGE, "growth", [told_of(told["machine"]), "", *table(told)])
     print(json.dumps(told, indent=1) if options.json else "\n".join(table(told)))
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 from bulk import filled
 from measuring import machine
+from placing import PAGE, placed, told_of
 from sleepers import TURNS, name_of, served
 from wake import SETTLING, chosen, loaded
 
@@ -143,6 +144,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--slots", type=int, default=16, help="slices side by side")
     add("--keep", default="", help="the file, which is used again if it is there")
     add("--json", action="store_true")
+    add("--write", action="store_true", help="into docs/performance.md")
     return parser.parse_args(arguments)
 
 
@@ -150,6 +152,8 @@ def main() -> None:
     options = parsed()
     with place(options.keep, options.threads) as path:
         told = asyncio.run(measure(path, options))
+    if options.write:
+        placed(PAGE, "million", [told_of(told["machine"]), "", *table(told)])
     print(json.dumps(told, indent=1) if options.json else "\n".join(table(told)))
 
 

@@ -22,6 +22,7 @@ import aiohttp
 import msgspec
 from bulk import filled
 from measuring import machine
+from placing import PAGE, placed, told_of
 from sleepers import PATIENCE, Ended, call_of, name_of, served
 
 from torpor.core.record import SliceRecord
@@ -152,7 +153,7 @@ async def measure(options: argparse.Namespace, store: str) -> dict[str, Any]:
     loads: list[Load] = []
     took: list[Ended | None] = []
     each = [max(20, round(rate * options.seconds)) for rate in options.rates]
-    for sleeping in sorted(options.sleeping):
+    for sleeping in sorted(set(options.sleeping)):
         count = sleeping + sum(each)
         await filled(store, count)
         free = chosen(count, sum(each))
@@ -206,12 +207,15 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--seconds", type=float, default=15.0, help="of each load")
     add("--slots", type=int, default=16, help="slices side by side")
     add("--json", action="store_true")
+    add("--write", action="store_true", help="into docs/performance.md")
     return parser.parse_args(arguments)
 
 
 def main() -> None:
     options = parsed()
     told = asyncio.run(_run(options))
+    if options.write:
+        placed(PAGE, "wake", [told_of(told["machine"]), "", *table(told)])
     print(json.dumps(told, indent=1) if options.json else "\n".join(table(told)))
 
 

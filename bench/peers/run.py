@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,9 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 import msgspec  # noqa: E402
 from drawing import drawn  # noqa: E402
 from measuring import machine, slope  # noqa: E402
-from placing import placed  # noqa: E402
-from reporting import where  # noqa: E402
+from placing import PAGE, placed, told_of  # noqa: E402
 from workload import Texts  # noqa: E402
 
-DOCS = HERE.parent.parent / "docs"
 PEERS = {
     "with_langgraph": ("langgraph", "LangGraph, SQLite saver"),
     "with_pydantic_ai": ("pydantic-ai-slim", "Pydantic AI, stored history"),
@@ -233,12 +230,9 @@ def _verdict(one: dict[str, Any] | None) -> str:
 
 def written(told: dict[str, Any]) -> None:
     """Put the table into the page, and draw the chart beside it."""
-    machine_line = where(msgspec.convert(told["machine"], type(machine())))
-    day = time.strftime("%Y-%m-%d", time.gmtime())
-    lines = [f"Machine: {machine_line}, {day}, load {told['busy']:g}; {told['text']} text.", "", *table(told)]
-    placed(DOCS / "performance.md", "peers", lines)
+    placed(PAGE, "peers", [told_of(told["machine"]), "", *table(told)])
     bars = [(named(told, name), row["per_cpu_s"], name in OURS) for name, row in told["rows"].items()]
-    (DOCS / "peers.svg").write_text(drawn("Completions per CPU second, same work", bars), "utf-8")
+    PAGE.with_name("peers.svg").write_text(drawn("Completions per CPU second, same work", bars), "utf-8")
 
 
 def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
