@@ -1,4 +1,4 @@
-"""What all peers share: the work as ``run.py`` wrote it, its waves, and what it took. It needs nothing."""
+"""What all peers share: the work as ``run.py`` wrote it, its waves, what it took. Standard library only."""
 
 import asyncio
 import ctypes
