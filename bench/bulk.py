@@ -7,6 +7,7 @@ the same disk and the same indexes as a million runs of the ordinary way would, 
 """
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import Any
 
 from sleepers import TURNS, name_of, put_to_sleep, serving
 
+from torpor.runtime.resting import pack
+from torpor.stores import packing
 from torpor.stores.sqlite.database import path_of
 
-BY_NUMBER = ("messages", "inbox", "absorbed", "outbox", "records")
+BY_NUMBER = ("messages", "inbox", "absorbed", "outbox", "records", "segments")
 BY_ID = (("blobs", "thread"), ("small", "key"))
 STEP = 5_000
 """Threads of one transaction."""
@@ -32,6 +35,7 @@ async def filled(store: str, count: int, slots: int = 8) -> None:
     if there < ordinary:
         async with serving(store, slots) as runtime:
             await put_to_sleep(runtime, range(there, ordinary))
+            await pack(runtime.parts.backend, time.time() + 1)
     if count > ordinary:
         copy(Path(path_of(store)), max(there, ordinary), count)
 
@@ -92,16 +96,21 @@ class Model:
             sql = sql.replace("rowid", "id")
         rows = connection.execute(sql, (value, like) if like else (value,)).fetchall()
         if rows:
-            cells = [(row, tuple(self._naming(row))) for row in rows]
+            cells = [self._naming(row, table == "segments") for row in rows]
             marks = ", ".join("?" * len(names))
             insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
             inner = {"threads": "number"}.get(table, "thread" if table in BY_NUMBER else "")
             self._rows.append((insert, names.index(inner) if inner else -1, cells))
 
-    def _naming(self, row: tuple[Any, ...]) -> Iterator[int]:
+    def _naming(self, row: tuple[Any, ...], packed: bool) -> Cells:
+        """A row with its cells that name the thread; of packed entries, if one does, as a list of them."""
+        cells, places = list(row), []
         for place, cell in enumerate(row):
-            if cell != _replaced(cell, self._name, ""):
-                yield place
+            bodies = packing.unpack(cell, list[bytes]) if packed and isinstance(cell, bytes) else [cell]
+            if any(body != _replaced(body, self._name, "") for body in bodies):
+                places.append(place)
+                cells[place] = bodies if packed else cell
+        return tuple(cells), tuple(places)
 
     def write(self, connection: sqlite3.Connection, thread: str, number: int) -> None:
         """Write them as those of another thread."""
@@ -120,6 +129,8 @@ class Model:
 
 def _replaced(cell: Any, old: str, new: str) -> Any:
     """A cell under another id, which is as long: what is encoded stays whole."""
+    if isinstance(cell, list):
+        return packing.pack([body.replace(old.encode(), new.encode()) for body in cell])
     if isinstance(cell, bytes):
         return cell.replace(old.encode(), new.encode())
     return cell.replace(old, new) if isinstance(cell, str) else cell

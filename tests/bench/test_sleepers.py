@@ -5,12 +5,16 @@ import json
 import sqlite3
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+
+from torpor.runtime.resting import pack
+from torpor.stores import packing
 
 BENCH = Path(__file__).parent.parent.parent / "bench"
 TABLES = {
@@ -20,6 +24,7 @@ TABLES = {
     "absorbed": "thread",
     "outbox": "thread",
     "records": "thread",
+    "segments": "thread",
 }
 YEAR_2020 = 1.5e9
 
@@ -57,6 +62,8 @@ def rows_of(path: Path, thread: str) -> dict[str, list[Any]]:
         for table, column in TABLES.items():
             rows = connection.execute(f"SELECT * FROM {table} WHERE {column} = ?", (number,))
             found[table] = [dict(row) for row in rows]
+        for row in found["segments"]:
+            row["body"] = packing.unpack(row["body"], list[bytes])
         found["small"] = [
             dict(row) for row in connection.execute("SELECT * FROM small WHERE key GLOB ?", (f"{thread}*",))
         ]
@@ -76,6 +83,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     async def fill() -> None:
         async with sleepers.serving(f"sqlite:///{path}", 4) as runtime:
             await sleepers.put_to_sleep(runtime, range(21))
+            await pack(runtime.parts.backend, time.time() + 1)
 
     asyncio.run(fill())
     bulk.copy(path, 21, 41)
@@ -88,8 +96,9 @@ def test_a_copy_has_the_rows_of_the_ordinary_way(store: Path) -> None:
     assert {table: len(rows) for table, rows in copied.items()} == {
         table: len(rows) for table, rows in ordinary.items()
     }
-    assert len(copied["messages"]) == 2 + 4 + 2
-    assert len(copied["records"]) == 3
+    assert [(row["kind"], row["count"]) for row in copied["segments"]] == [(0, 2 + 4 + 2), (1, 3)]
+    assert not copied["messages"]
+    assert not copied["records"]
     assert [row["kind"] for row in copied["inbox"]] == ["due"]  # when the tool server is asked about its call
     assert not copied["outbox"]
     for table, rows in copied.items():
