@@ -65,13 +65,13 @@ class Joined:
         self._reader = reader
         self.functions: Mapping[str, Function] = {one.name: BoundTool(one, side) for one in (*own, reader)}
         self._known: OrderedDict[object, tuple[Definition, tuple[str, ...]]] = OrderedDict()
-        clashes = self._assembled({}).problems
+        self._plain, clashes = self._at({})
         if clashes:
             raise Refused(f"Agent {agent.name!r}: {' '.join(clashes)}")
 
     def definition(self, manifests: Mapping[str, bytes]) -> Definition:
         """The agent with the tools of these manifests."""
-        return self._at(manifests)[0]
+        return self._at(manifests)[0] if manifests else self._plain
 
     def problems(self, manifests: Mapping[str, bytes]) -> Sequence[str]:
         """What is wrong with its tools, in words."""

@@ -2,7 +2,6 @@
 
 import heapq
 import itertools
-from collections import Counter
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -230,16 +229,21 @@ class MemoryQueue:
     ) -> list[Lease]:
         now = self._now()
         self._promote(now)
-        running = Counter(entry.owner for entry in self._leased.values()) if cap else Counter()
+        running: dict[str, int] = {}
+        for held in self._leased.values() if cap else ():
+            if held.owner:
+                running[held.owner] = running.get(held.owner, 0) + 1
         self._bring_back(running, cap)
         leases: list[Lease] = []
         for tier, heaps in self._ready.items():
             if heaps and (tiers is None or tier in tiers):
                 while len(leases) < limit and (entry := _most_urgent(heaps, agents)) is not None:
-                    if 0 < cap <= running[entry.owner] and entry.owner:
-                        self._put_aside(entry)
-                        continue
-                    running[entry.owner] += 1
+                    if entry.owner:
+                        count = running.get(entry.owner, 0)
+                        if 0 < cap <= count:
+                            self._put_aside(entry)
+                            continue
+                        running[entry.owner] = count + 1
                     leases.append(self._lease(entry, worker, now))
         return leases
 
@@ -248,14 +252,14 @@ class MemoryQueue:
         heap = self._aside.setdefault(entry.owner, {}).setdefault((entry.tier, entry.agent), [])
         self._push(heap, entry.start_by, entry)
 
-    def _bring_back(self, running: Counter[str], cap: int) -> None:
+    def _bring_back(self, running: dict[str, int], cap: int) -> None:
         """As many threads that were put aside as their owners may run now."""
         lifted = cap != self._cap
         self._cap = cap
         for owner in tuple(self._aside):
             heaps = self._aside[owner]
             for key in tuple(heaps):
-                room = len(heaps[key]) if lifted else cap - running[owner]
+                room = len(heaps[key]) if lifted else cap - running.get(owner, 0)
                 self._bring_back_some(heaps[key], room)
                 if not heaps[key]:
                     del heaps[key]

@@ -8,7 +8,8 @@ import msgspec
 from torpor.core.definition import Definition
 from torpor.core.prompt import Projection
 from torpor.core.signals import AnySignal, ClosedSignal, SaidSignal, StoppedSignal
-from torpor.core.step import Step
+from torpor.core.step import Mark, Step
+from torpor.core.thread import Head
 from torpor.core.turn import Gathering
 from torpor.ports import Clock, Lease, OutboxRow, Row, Side, Snapshot, Store
 from torpor.runtime.definitions import Definitions
@@ -94,6 +95,9 @@ NOBODY = Definition("")
 """What a slice begins with, until it has looked its agent up."""
 
 
+START = Mark(Head(), 0.0, (), ())
+
+
 class Slice:
     """The state of one slice while it runs."""
 
@@ -122,7 +126,8 @@ class Slice:
         self.waits_before = 0
         self.held = 0.0
         """The model is not asked before this instant."""
-        self.mark = self.step.mark()
+        self.mark = START
+        """Where its completion began."""
         self.projection: Projection | None = None
         self.record: dict[str, Any] = {
             "thread": row.thread,
