@@ -34,7 +34,11 @@ def _arguments() -> argparse.ArgumentParser:
     add("--agents", type=_count, default=0, help="agents in all (600)")
     add("--turns", type=_count, default=20, help="turns of each: two completions a turn")
     add("--wave", type=_count, default=0, help="agents at once (half of them, at most 500)")
-    add("--store", default="", help="memory:, sqlite: (a temporary file) or sqlite:///path (a new file)")
+    add(
+        "--store",
+        default="",
+        help="memory:, sqlite: (temporary), sqlite:///path (new) or postgresql:// (empty)",
+    )
     add(
         "--text",
         choices=("same", "varied"),

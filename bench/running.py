@@ -22,7 +22,7 @@ from torpor.wiring import Parts, open_parts
 T = TypeVar("T")
 
 PAGES = ("page_count", "freelist_count", "page_size")
-SLOTS = {"memory": 8, "sqlite": 64}
+SLOTS = {"memory": 8, "sqlite": 64, "postgresql": 64}
 """Slices side by side. On disk, company is what group commit lives on; the lean loop groups 64 too."""
 SENDERS = 64
 """Senders side by side: what comes at once is made durable at once."""
@@ -48,7 +48,7 @@ class Options(msgspec.Struct, frozen=True):
 
     @property
     def backend(self) -> str:
-        """``memory`` or ``sqlite``."""
+        """``memory``, ``sqlite`` or ``postgresql``."""
         return self.store.partition(":")[0]
 
 
@@ -91,6 +91,7 @@ class Run:
         self.completions = 0
         self.events = 0
         self.disk = 0
+        self.disk_before = _disk(options.store) if options.backend == "postgresql" else 0
 
     def waves(self) -> list[range]:
         """Agents, wave by wave."""
@@ -162,7 +163,7 @@ async def through_runtime(run: Run) -> None:
         run.completions = observer.commits
         run.events = observer.events
         await verify(parts, run.texts, options.agents, options.turns)
-    run.disk = _disk(options.store)
+    run.disk = _disk(options.store) - run.disk_before
 
 
 @asynccontextmanager
@@ -220,7 +221,16 @@ async def _lean(run: Run) -> None:
 
 
 def _disk(store: str) -> int:
-    """Bytes of the file once it is closed, but for pages that are free for what comes next; 0 in memory."""
+    """Bytes of the file once it is closed, but for pages that are free for what comes next; 0 in memory.
+
+    Of PostgreSQL, all that the database takes.
+    """
+    if store.startswith("postgresql:"):
+        import psycopg
+
+        with psycopg.connect(store) as connection:
+            found = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+        return int(found[0]) if found else 0
     if not store.startswith("sqlite:///"):
         return 0
     with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as file:
