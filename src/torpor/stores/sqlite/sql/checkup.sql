@@ -6,7 +6,18 @@ SELECT
     (SELECT count(*) FROM threads WHERE state = 'parked' AND state <> 'open')
 
 -- name: agents
-SELECT DISTINCT agent FROM threads WHERE state NOT IN ('closed', 'moved', 'deleted') ORDER BY agent
+WITH RECURSIVE known (agent) AS (
+    SELECT min(agent) FROM threads
+    UNION ALL
+    SELECT (SELECT min(agent) FROM threads WHERE agent > known.agent)
+    FROM known WHERE known.agent IS NOT NULL
+)
+SELECT agent FROM known
+WHERE EXISTS (
+    SELECT 1 FROM threads INDEXED BY threads_of_agent
+    WHERE threads.agent = known.agent AND state NOT IN ('closed', 'moved', 'deleted')
+)
+ORDER BY agent
 
 -- name: due
 WITH found (number, since) AS (
