@@ -120,6 +120,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days after which records of slices are forgotten, but the last one of each thread; 0: never."""
     keep_ids_days: float = 7.0
     """Days for which repeats of signals and idempotency keys are recognised."""
+    pack_after: float = 60.0
+    """Seconds after its last slice at which what a thread holds is compressed; 0: never."""
     log_level: str = "info"
     """``debug``, ``info``, ``warning`` or ``error``."""
     mcp_servers: str = ""
@@ -140,6 +142,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name in ("keep_closed_days", "keep_records_days"):
             _check_number(name, getattr(self, name), 0.0, MOST_DAYS)
         _check_number("keep_ids_days", self.keep_ids_days, 1.0, MOST_DAYS)
+        _check_number("pack_after", self.pack_after, 0.0, MOST_DAYS * 86_400)
         _check_choice("log_level", self.log_level, LEVELS)
         for ref in self.agents:
             _check_agent(ref)

@@ -64,7 +64,7 @@ def keep_of(settings: Any) -> Keep:
     """For how long things are kept, by settings, which name days."""
     days = (settings.keep_closed_days, settings.keep_records_days, settings.keep_ids_days)
     closed, records, ids = (each * DAY for each in days)
-    return Keep(closed, records, ids)
+    return Keep(closed, records, ids, settings.pack_after)
 
 
 class Pruned(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """What threads at rest keep, made small: entries side by side, compressed as one.
 
-An agent of the agent_scale workload takes a third to a twelfth of its bytes so, and packing it takes about a
-fiftieth of what its slices took. ``Keep.awake = 0`` leaves everything as it was written.
+An agent of the agent_scale workload takes a third (varied text) to a twelfth (the same) of its memory so,
+for half a millisecond of work. The setting ``pack_after = 0`` leaves everything as it was written.
 """
 
 from typing import Any
