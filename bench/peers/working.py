@@ -92,10 +92,17 @@ async def waves(work: Work, turn: Callable[[int, int], Awaitable[None]]) -> dict
     return {"completions": wanted, "seconds": wall, "cpu_seconds": cpu, "rss_bytes": points}
 
 
+def _at_rest(path: Path) -> int:
+    """Bytes of a SQLite file once its log is written back."""
+    file = sqlite3.connect(path)
+    file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    file.close()
+    return path.stat().st_size
+
+
 def main(run: Callable[[Work], Awaitable[dict[str, Any]]]) -> None:
     """Run a peer: ``python PEER.py WORK.json`` prints its figures."""
     work = Work(sys.argv[1])
     figures = asyncio.run(run(work))  # type: ignore[arg-type]
-    kept = [path for path in work.folder.iterdir() if path.suffix != ".json" and path.is_file()]
-    figures["disk_bytes"] = sum(path.stat().st_size for path in kept)
+    figures["disk_bytes"] = sum(_at_rest(path) for path in work.folder.glob("*.db"))
     print(json.dumps(figures))
