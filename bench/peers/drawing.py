@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-WIDTH, LEFT, RIGHT, ROW, TOP = 760, 270, 70, 28, 54
+WIDTH, LEFT, RIGHT, ROW, TOP = 820, 320, 70, 28, 54
 
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1f2328; }
