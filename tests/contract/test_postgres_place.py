@@ -1,6 +1,7 @@
 """What a PostgreSQL URL says, what is said when it leads nowhere, and that its password is never said."""
 
 import logging
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from tests.postgres import LOCKED, PASSWORD, Cluster
 from torpor.core.errors import Refused, TorporError, Unavailable
+from torpor.ports.checkup import Finding
 from torpor.settings import Settings, check_store, shown_store
 from torpor.stores.postgres import Database, PostgresStore
 from torpor.stores.postgres.checkup import checkup
@@ -80,9 +82,8 @@ def test_where_no_store_can_be_had(
     url = change(empty_postgres_url)
     with caplog.at_level(logging.DEBUG), pytest.raises(kind, match=says) as refused:
         Database.open(url)
-    (fine, found), *_ = [each for each in checkup(url) if not each[0]]
-    told = f"{refused.value}{refused.value.__cause__!r}{caplog.text}{found}"
-    assert not fine
+    (wrong,) = [each for each in checkup(url).findings if each.level == "wrong"]
+    told = f"{refused.value}{refused.value.__cause__!r}{caplog.text}{wrong.found}"
     assert "w0rd" not in told
     assert PASSWORD not in told
 
@@ -112,18 +113,20 @@ async def test_the_password_of_a_store_at_work_is_never_shown(
 
 
 def test_a_checkup_says_what_is_wrong(empty_postgres_url: str) -> None:
-    assert checkup(empty_postgres_url)[-1] == (
-        False,
-        "there are no tables yet; `torpor new` or `torpor serve` makes them",
-    )
+    made = "there are no tables yet; `torpor new` or `torpor serve` makes them"
+    assert Finding("wrong", "store", made) in checkup(empty_postgres_url).findings
+    assert checkup(empty_postgres_url).survey is None
     Database.open(empty_postgres_url)
     fine = checkup(empty_postgres_url)
-    assert [one for one, _ in fine] == [True, True]
+    lossy = "fsync"  # the tests' server is not asked to survive a crash
+    assert [one.about for one in fine.findings if lossy not in one.found] == ["store", "store"]
+    assert fine.survey is not None
     slack = f"{empty_postgres_url}?options=-c%20synchronous_commit%3Doff%20-c%20statement_timeout%3D0"
-    wrong = [said_ for one, said_ in checkup(slack) if not one]
-    assert len(wrong) == 2
-    assert "may lose what was written" in wrong[0]
-    assert "wait without end" in wrong[1]
+    bad = [each for each in checkup(slack).findings if each.about == "postgres"]
+    assert [each.level for each in bad] == ["wrong", "note"]
+    assert "may lose what was written: turn" in bad[0].found
+    assert "synchronous_commit on" in bad[0].found
+    assert "wait without end" in bad[1].found
 
 
 def test_settings_take_the_url() -> None:
@@ -256,3 +259,35 @@ def _explained(connection: psycopg.Connection[Any], name: str, given: dict[str, 
 
     rows = connection.execute(f"EXPLAIN {_THREADS[name]}".encode(), {**given, "now": None}).fetchall()
     return "\n".join(line for (line,) in rows)
+
+
+def test_a_database_that_does_not_hold_every_text_is_refused(postgres_cluster: Cluster) -> None:
+    """LATIN1 would take bytes for letters; SQL_ASCII, the default of bare systems, takes them as they are."""
+    postgres_cluster.execute(
+        "CREATE DATABASE western TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'"
+    )
+    postgres_cluster.execute(
+        "CREATE DATABASE bare TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
+    )
+    try:
+        with pytest.raises(Refused, match=r"is in LATIN1, .*--encoding=UTF8"):
+            Database.open(postgres_cluster.url("western"))
+        assert "is in LATIN1" in str(checkup(postgres_cluster.url("western")))
+        Database.open(postgres_cluster.url("bare"))
+    finally:
+        postgres_cluster.drop("western")
+        postgres_cluster.drop("bare")
+
+
+async def test_settings_of_a_database_change_no_text_and_no_number(
+    postgres_cluster: Cluster, empty_postgres_url: str
+) -> None:
+    name = empty_postgres_url.rpartition("/")[2]
+    for setting in ("client_encoding = 'LATIN1'", "extra_float_digits = -15"):
+        postgres_cluster.execute(f"ALTER DATABASE {name} SET {setting}")
+    database = Database.open(empty_postgres_url)
+    try:
+        assert abs(database.time.now() - time.time()) < 5
+        assert await database.ask("SELECT current_setting('client_encoding')") == [("UTF8",)]
+    finally:
+        await database.close()

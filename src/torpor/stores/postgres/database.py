@@ -27,6 +27,9 @@ logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # what it warns of, c
 OLDEST = 130_000
 """The first PostgreSQL that this is written for, as ``server_version_num`` says it."""
 
+ENCODINGS = ("UTF8", "SQL_ASCII")
+"""Of databases that hold any text as it is."""
+
 PATIENCE = 10.0
 """Seconds for which a verb waits for a connection."""
 STALE = 30.0
@@ -225,9 +228,10 @@ async def _configured(connection: Connection) -> None:
 
 
 def connected(place: Place) -> psycopg.Connection[Row]:
-    """A connection of its own, whatever is on the way."""
+    """A connection of its own, whatever is on the way, to a database that can hold any text."""
     try:
-        return psycopg.connect(place.conninfo, autocommit=True, prepare_threshold=None)
+        connection = psycopg.connect(place.conninfo, autocommit=True, prepare_threshold=None)
+        return _of_any_text(connection, place)
     except psycopg.Error as error:
         if place.plain or "startup parameter" not in str(error):
             raise turned_away(error, place) from error
@@ -245,6 +249,17 @@ def _check_age(connection: psycopg.Connection[Row], place: Place) -> None:
         raise Refused(
             f"The PostgreSQL server of {place} is too old: version {OLDEST // 10_000} or later is needed."
         )
+
+
+def _of_any_text(connection: psycopg.Connection[Row], place: Place) -> psycopg.Connection[Row]:
+    found = connection.info.parameter_status("server_encoding")
+    if found is not None and found not in ENCODINGS:
+        connection.close()
+        raise Refused(
+            f"The database {place} is in {found}, which does not hold every text: "
+            "create one in UTF8 (`createdb --encoding=UTF8 --template=template0`)."
+        )
+    return connection
 
 
 def _is_direct(connection: psycopg.Connection[Row]) -> bool:

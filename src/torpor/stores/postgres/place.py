@@ -22,6 +22,7 @@ _OPTIONS = {
     "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
     "default_transaction_isolation": r"read\ committed",
     "default_transaction_read_only": "off",
+    "extra_float_digits": "1",
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
 }
@@ -30,6 +31,7 @@ _OPTIONS = {
 _WIRE = {
     "connect_timeout": "5",
     "application_name": "torpor",
+    "client_encoding": "UTF8",
     "target_session_attrs": "read-write",
     "keepalives_idle": "10",
     "keepalives_interval": "3",
