@@ -54,7 +54,8 @@ class Retention(Protocol):
         """Erase up to ``limit`` rows that are left of a thread; nothing is left once it gives nothing.
 
         Gives how many by kind: ``messages``, ``inbox``, ``absorbed``, ``outbox``, ``records``, ``blobs``,
-        ``segments`` (packed messages and records), ``small`` (values of ``BY_THREAD``, ``NAMING`` and its views), ``rings`` where the queue is in the
+        ``segments`` (packed messages and records),
+        ``small`` (values of ``BY_THREAD``, ``NAMING`` and its views), ``rings`` where the queue is in the
         same database, and at last ``threads``. Where the store can, what stood there is overwritten. An id
         that is no thread's may have left blobs and small values. ``Refused`` for a thread that is there.
         """
