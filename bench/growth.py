@@ -31,9 +31,11 @@ from torpor.runtime.slice import run_slice
 from torpor.runtime.state import Running
 from torpor.wiring import Parts, open_parts
 
-AGENT, PARENT = "grower", "parent"
+AGENT = "grower"
 THREAD = "growing"
 WORDS = "The suite ran to its end, and each failure below belongs to a module that one change touched. " * 4
+SPAWN = "Please spawn"
+ARGUMENTS = f'{{"child_of":["{THREAD}"],"instructions":"Say that you are there, and wait."}}'
 SPAWNS = 50
 """Children of one turn."""
 BAR = 1.5
@@ -80,10 +82,10 @@ class Growing:
     async def stream(self, request: Request, attempt: Attempt) -> AsyncIterator[AnyChunk]:
         """The ``Model`` port."""
         last = request.items[-1]
-        if "spawn" in str(last)[-200:] and not isinstance(last, ResultsItem):
+        if attempt.thread == THREAD and SPAWN in str(last) and not isinstance(last, ResultsItem):
             for index in range(SPAWNS):
                 yield CallStart(index, "spawn_thread", f"call-{attempt.ordinal}-{index}")
-                yield CallDelta(index, '{"instructions":"Wait.","agent":"' + AGENT + '"}')
+                yield CallDelta(index, ARGUMENTS)
             yield Stop("calls", Usage())
             return
         yield TextDelta(WORDS)
@@ -111,7 +113,7 @@ class Bench:
     async def say(self, text: str = WORDS) -> None:
         """Speak to the thread."""
         if await self._parts.store.row(THREAD) is None:
-            await self._parts.threads.start(PARENT, (Text(text),), thread=THREAD)
+            await self._parts.threads.start(AGENT, (Text(text),), thread=THREAD)
         else:
             await self._parts.threads.say(THREAD, (Text(text),))
 
@@ -152,7 +154,7 @@ class Bench:
         """Let children become more."""
         for size in sizes:
             while len(await self._children()) < size:
-                await self.say("Please spawn")
+                await self.say(SPAWN)
                 await self.drained()
             for state in ("warm", "cold"):
                 await self.cost("children", size, state, count)
@@ -178,13 +180,13 @@ class Bench:
 
 
 def agents() -> list[Agent]:
-    """One that has children without a bound, and one for these."""
+    """One that may have children without a bound."""
     most = 1_000_000
     limits = Limits(
         parallel=SPAWNS, completions=most, loopbacks=most, tokens=10**12, children=most, threads=most
     )
     model: Any = Growing()
-    return [Agent(PARENT, model=model, limits=limits), Agent(AGENT, model=model)]
+    return [Agent(AGENT, model=model, limits=limits)]
 
 
 @asynccontextmanager

@@ -143,3 +143,28 @@ def test_a_small_million() -> None:
     assert told["disk_bytes_per_thread"] > 5_000
     assert 0 < told["resident_bytes"] <= told["peak_bytes"] < 1e9
     assert set(told["commands_alone_s"]) == set(told["commands_beside_s"]) == {"threads", "explain", "doctor"}
+
+
+def test_growth_of_all_kinds() -> None:
+    sizes = ("--messages", "20", "60", "--children", "50", "100", "--signals", "5", "10")
+    told = run("growth.py", "--store", "memory:", "--count", "2", *sizes)
+    assert [(cost["of"], cost["size"], cost["state"]) for cost in told["costs"]] == [
+        ("history", 20, "warm"),
+        ("history", 20, "cold"),
+        ("history", 60, "warm"),
+        ("history", 60, "cold"),
+        ("children", 50, "warm"),
+        ("children", 50, "cold"),
+        ("children", 100, "warm"),
+        ("children", 100, "cold"),
+        ("inbox", 5, "warm"),
+        ("inbox", 10, "warm"),
+    ]
+    assert all(cost["us"] > 0 for cost in told["costs"])
+    assert set(told["rises"]) == {
+        "history, warm",
+        "history, cold",
+        "children, warm",
+        "children, cold",
+        "inbox, warm",
+    }
