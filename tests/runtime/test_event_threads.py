@@ -65,8 +65,9 @@ class Watched:
         """Wait until no event waits, and no thread works on one."""
 
         async def over() -> bool:
-            head = await self.head()
+            # Looked at first: what is taken from there meanwhile shows in the head.
             inbox = [one for one in await self.runtime.parts.store.inbox(self.thread.id) if not one.due]
+            head = await self.head()
             return not (head.gathered or head.children or inbox)
 
         await until(over)

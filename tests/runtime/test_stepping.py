@@ -76,9 +76,11 @@ async def test_a_step_goes_on_until_nothing_is_left_to_do(kind: str, tmp_path: P
         (item,) = (await runtime.step(thread)).items
         assert (item.thread, item.outcome, item.again_at, item.error) == (thread, "done", 0.0, "")
         assert item.state == "open"
-        assert item.slices in (3, 4), "of two results, a slice takes both or one, as they come"
+        # Of two results a slice takes both or one, and one that comes as a slice ends rings for another slice.
+        assert 3 <= item.slices <= 6
         assert await turns(runtime, thread) == ["Done."]
-        assert [text for text, _ in await results(runtime, thread)] == ["4", "6", "8"]
+        first, *both = [text for text, _ in await results(runtime, thread)]
+        assert (first, sorted(both)) == ("4", ["6", "8"])
         assert outcomes(await runtime.step(thread)) == ["done"]
         assert await runtime.step() == StepResult(())
 
