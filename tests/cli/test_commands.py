@@ -49,6 +49,20 @@ def test_without_a_server_a_worker_does_what_was_posted(shell: Shell) -> None:
     assert found["thread"]["explanation"]["waits"] == []
 
 
+def test_an_agent_may_name_a_configured_mcp_server(shell: Shell) -> None:
+    (shell.folder / "filing.py").write_text(
+        "from torpor import Agent, McpServer\n"
+        "from torpor.models import ScriptedModel\n"
+        'filer = Agent("filer", model=ScriptedModel(lambda request: "."), tools=[McpServer("files")])\n'
+    )
+    settings = shell.folder / "torpor.toml"
+    table = '[mcp.files]\ncommand = ["no-such-program", "${FILES_KEY:-none}"]\n'
+    settings.write_text(settings.read_text().replace('"bots:fetcher"', '"filing:filer"') + table)
+    thread = shell.good("new", "filer", "Hello.").strip()
+    shell.good("say", thread, "And more.")
+    assert shell.shown(thread)["thread"]["explanation"]["received"] == 2
+
+
 def test_with_a_server_commands_go_through_it(shell: Shell) -> None:
     with shell.serving() as url:
         token_file = shell.folder / "threads.db.token"

@@ -1,7 +1,7 @@
 """Where commands are served: by the server that runs on the store if one answers, else by the store."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol, Unpack
 
 import msgspec
@@ -17,7 +17,6 @@ from torpor.settings import Settings, is_postgres, store_path
 from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView
 
 if TYPE_CHECKING:
-    from torpor.agent import Agent
     from torpor.wiring import Parts
 
 
@@ -71,25 +70,26 @@ class Opened(msgspec.Struct, frozen=True, eq=False):
 
 
 @contextlib.asynccontextmanager
-async def opened(
-    settings: Settings, agents: "Sequence[Agent]" = (), *, make: bool = False
-) -> AsyncIterator[Opened]:
-    """The desk of a store. ``make``: a store that does not exist yet is made, else it is ``Refused``."""
+async def opened(settings: Settings, *, agents: bool = False, make: bool = False) -> AsyncIterator[Opened]:
+    """The desk of a store. ``make``: a store that does not exist yet is made, else it is ``Refused``.
+
+    ``agents``: where no server answers, those of the settings are loaded here, with their MCP servers.
+    """
+    from torpor.cli.direct import Direct
     from torpor.cli.remote import reach
     from torpor.wiring import open_parts
 
     check_there(settings, make=make)
     async with contextlib.AsyncExitStack() as stack:
-        parts = await stack.enter_async_context(open_parts(settings.store, agents, lease=settings.lease))
+        parts = await stack.enter_async_context(open_parts(settings.store, lease=settings.lease))
         remote = await reach(parts.side, settings)
         now = await parts.store.now()
         workers = await present(parts.side, now)
-        if remote is None:
-            from torpor.cli.direct import Direct
-
-            yield Opened(Direct(parts.threads), parts, workers, "", now)
-        else:
+        if remote is not None:
             yield Opened(await stack.enter_async_context(remote), parts, workers, remote.url, now)
+            return
+        knowing = await stack.enter_async_context(open_parts(settings)) if agents else parts
+        yield Opened(Direct(knowing.threads), parts, workers, "", now)
 
 
 def check_there(settings: Settings, *, make: bool) -> None:

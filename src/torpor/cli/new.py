@@ -55,10 +55,8 @@ async def _new(
     from torpor.cli.desk import opened
     from torpor.cli.say import warn_if_alone
     from torpor.cli.waiting import wait_for_reply
-    from torpor.wiring import load_agents
 
-    agents = load_agents(with_agents(settings).agents)
-    async with opened(settings, agents, make=True) as there:
+    async with opened(with_agents(settings), agents=True, make=True) as there:
         started = await there.desk.start(wanted)
         print(screen.as_json(started) if as_json else started.id, flush=True)  # noqa: T201 -- the command's output
         if started.receipt is not None:
