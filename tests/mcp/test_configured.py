@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from torpor import Agent, McpServer, Refused
+from torpor.mcp.checking import of_settings
 from torpor.models import ScriptedModel
 from torpor.settings import McpTable, Settings
 from torpor.tools.mcp.configured import Configured
@@ -39,6 +40,17 @@ def test_a_variable_that_is_missing_fails_only_who_needs_it(tmp_path: Path) -> N
     assert found["files"].command == ("files-server", "/srv")
     with pytest.raises(Refused, match=r"\[mcp.mail\]: the environment variable SECRET is not set"):
         found["mail"]
+
+
+def test_one_server_of_a_file_that_cannot_be_made_fails_no_other(tmp_path: Path) -> None:
+    file = {"keyed": {"command": "x", "env": {"KEY": "${NO_KEY}"}}, "odd": "text", "time": {"command": "uvx"}}
+    found = configured(tmp_path, file, HERE="/srv")
+    assert list(found) == ["files", "mail", "keyed", "odd", "time"]
+    assert (found["time"].command, found["files"].command) == (("uvx",), ("files-server", "/srv"))
+    with pytest.raises(Refused, match="'keyed' needs the environment variable NO_KEY"):
+        found["keyed"]
+    listed = of_settings(TABLES, str(tmp_path / "other.json"), {"HERE": "/srv"})
+    assert [name for name, one in listed.items() if isinstance(one, Refused)] == ["mail", "keyed", "odd"]
 
 
 def test_what_cannot_work_is_said_with_its_place(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def of_settings(
     found = Configured(tables, file, environ)
     made: dict[str, McpServer | Refused] = {name: _made(found, name) for name in tables}
     try:
-        return made | {name: found[name] for name in found if name not in made}
+        return made | {name: _made(found, name) for name in found if name not in made}
     except Refused as error:
         return made | {file: error}
 

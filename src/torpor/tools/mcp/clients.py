@@ -56,25 +56,57 @@ def read_servers(
     source: str | Path | Mapping[str, Any], *, environ: Mapping[str, str] | None = None
 ) -> Imported:
     """``mcp_servers`` together with what was of no effect."""
+    found, notes = read_each(source, environ=environ)
+    servers = []
+    for one in found.values():
+        if isinstance(one, Refused):
+            raise one
+        servers.append(one)
+    return Imported(tuple(servers), notes)
+
+
+def read_each(
+    source: str | Path | Mapping[str, Any], *, environ: Mapping[str, str] | None = None
+) -> tuple[dict[str, McpServer | Refused], tuple[str, ...]]:
+    """Each server by its name, or why just that one cannot be used; and what was of no effect.
+
+    ``Refused`` if the source as a whole cannot be read.
+    """
     given = source if isinstance(source, Mapping) else _read(Path(source))
     table, notes = _table(given)
-    servers: list[McpServer] = []
+    found: dict[str, McpServer | Refused] = {}
     for name, entry in table.items():
-        if not isinstance(entry, Mapping):
-            raise Refused(f"The MCP server {name!r} must be an object.")
-        if entry.get("disabled") is True or entry.get("enabled") is False:
+        if isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False):
             notes.append(f"The MCP server {name!r} is switched off.")
             continue
-        unknown = sorted(str(key) for key in entry if key not in KNOWN | WITHOUT_EFFECT)
-        if unknown:
-            notes.append(
-                f"The MCP server {name!r} has settings that are not known here: {', '.join(unknown)}."
-            )
-        servers.append(_entry(name, entry, os.environ if environ is None else environ))
-    doubles = {one.name for one in servers if sum(one.name == other.name for other in servers) > 1}
-    if doubles:
-        raise Refused(f"Two MCP servers are named {min(doubles)!r} (other signs count as '_').")
-    return Imported(tuple(servers), tuple(notes))
+        notes += _unknown(name, entry)
+        short = _name(name)
+        double = Refused(f"Two MCP servers are named {short!r} (other signs count as '_').")
+        found[short] = (
+            double if short in found else _one(name, entry, os.environ if environ is None else environ)
+        )
+    return found, tuple(notes)
+
+
+def _name(name: str) -> str:
+    return fit_name(clean(name))[:NAME_LIMIT]
+
+
+def _unknown(name: str, entry: object) -> list[str]:
+    known = KNOWN | WITHOUT_EFFECT
+    unknown = sorted(str(key) for key in entry if key not in known) if isinstance(entry, Mapping) else []
+    if not unknown:
+        return []
+    return [f"The MCP server {name!r} has settings that are not known here: {', '.join(unknown)}."]
+
+
+def _one(name: str, entry: object, environ: Mapping[str, str]) -> McpServer | Refused:
+    if not isinstance(entry, Mapping):
+        return Refused(f"The MCP server {name!r} must be an object.")
+    try:
+        return _entry(name, entry, environ)
+    except Refused as error:
+        return error
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -116,7 +148,7 @@ def _entry(name: str, entry: Mapping[str, Any], environ: Mapping[str, str]) -> M
         raise Refused(f"The MCP server {name!r} has the unknown type {kind!r}; known: stdio, http.")
     found = {key: _expanded(name, value, environ) for key, value in entry.items() if key in KNOWN}
     try:
-        return McpServer(fit_name(clean(name))[:NAME_LIMIT], **_fields(found), **_limits(found))
+        return McpServer(_name(name), **_fields(found), **_limits(found))
     except Refused as error:
         raise Refused(f"The MCP server {name!r}: {error}") from None
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from torpor.core.errors import Refused
 from torpor.tools.bridged import McpServer, OAuth
-from torpor.tools.mcp.clients import mcp_servers
+from torpor.tools.mcp.clients import read_each
 
 
 class Table(Protocol):
@@ -26,10 +26,13 @@ class Configured(Mapping[str, McpServer]):
         self._tables = tables
         self._file = file
         self._environ = environ
-        self._read: dict[str, McpServer] | None = None
+        self._read: dict[str, McpServer | Refused] | None = None
 
     def __getitem__(self, name: str) -> McpServer:
-        return self._made(name) if name in self._tables else self._of_file[name]
+        found = self._made(name) if name in self._tables else self._of_file[name]
+        if isinstance(found, Refused):
+            raise found
+        return found
 
     def __contains__(self, name: object) -> bool:
         return name in self._tables or name in self._of_file
@@ -41,10 +44,9 @@ class Configured(Mapping[str, McpServer]):
         return len(list(iter(self)))
 
     @property
-    def _of_file(self) -> dict[str, McpServer]:
+    def _of_file(self) -> dict[str, McpServer | Refused]:
         if self._read is None:
-            found = mcp_servers(self._file, environ=self._environ) if self._file else []
-            self._read = {server.name: server for server in found}
+            self._read = read_each(self._file, environ=self._environ)[0] if self._file else {}
         return self._read
 
     def _made(self, name: str) -> McpServer:
