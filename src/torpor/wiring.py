@@ -168,7 +168,7 @@ class Parts:
         for member in members:
             member.bridge = bridge
         self.messenger = messenger = Messenger(self, self.transport, bridge)
-        self.equipment = Equipment(self.side, messenger)
+        self.equipment = Equipment(self.side, messenger, self.clock)
         consents = Consents(self.store, self.roster, self.equipment)
         self.dispatcher = Dispatcher(
             self.store, self.queue, self.roster, messenger, self.clock, self.ids, self._claim,

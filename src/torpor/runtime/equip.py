@@ -1,8 +1,8 @@
 """Tool servers of a thread: discovered once per root thread, kept as a blob, and used as recorded.
 
-A server that is away when a thread first needs it is waited for, by rings, up to ``PATIENCE`` seconds; then
-the thread goes on without it, visibly, and looks again at the start of each exchange. So it does where a
-server is known to have other tools by now.
+A server that is away when a thread first needs it is waited for, by rings, up to ``PATIENCE`` seconds (one
+that is started here: ``START``); then the thread goes on without it, visibly, and looks again at the start
+of each exchange. So it does where a server is known to have other tools by now.
 """
 
 from collections import OrderedDict
@@ -10,14 +10,17 @@ from hashlib import sha256
 from typing import Protocol
 
 from torpor.core.definition import Definition
+from torpor.core.effects import BRIDGED
 from torpor.core.errors import Broken, Refused, Unavailable
 from torpor.core.messages import Equipped, Noted
 from torpor.core.step import Step
 from torpor.core.thread import Head
-from torpor.ports import Side
+from torpor.ports import Clock, Side
 from torpor.runtime.roster import Member
 
 PATIENCE = 30.0
+START = 5.0
+"""Seconds for an MCP server of which nothing is known yet; its tools join at a later exchange."""
 MANIFESTS = 64
 """Manifests that a process remembers; others are read from the store again."""
 
@@ -40,8 +43,9 @@ def keeper(thread: str, head: Head) -> str:
 class Equipment:
     """Manifests by hash, and how threads come by them."""
 
-    def __init__(self, side: Side, discovery: Discovery, patience: float = PATIENCE) -> None:
+    def __init__(self, side: Side, discovery: Discovery, clock: Clock, patience: float = PATIENCE) -> None:
         self._side = side
+        self._clock = clock
         self._discovery = discovery
         self._patience = patience
         self._manifests: OrderedDict[str, bytes] = OrderedDict()
@@ -94,9 +98,11 @@ class Equipment:
             self._go_without(step, server, str(error), first=first)
             return 0.0
         except Unavailable as error:
-            waited = step.now - step.head.exchange.since
-            if first and waited < self._patience:
-                return step.now + max(1.0, waited)
+            now = self._clock.now()  # asking may have taken a while
+            waited = now - step.head.exchange.since
+            patience = min(START, self._patience) if server.startswith(BRIDGED) else self._patience
+            if first and waited < patience:
+                return now + max(1.0, waited)
             self._go_without(step, server, str(error), first=first)
             return 0.0
         hash = sha256(body).hexdigest()
