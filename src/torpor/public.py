@@ -148,9 +148,10 @@ class Thread:
 class Runtime:
     """Web and worker in this process over one store. An async context manager.
 
-    ``store``: ``memory:`` or ``sqlite:///path``. ``listen``: ``host:port`` for callbacks and the API, None
-    for no port. ``public_url``: how tool servers reach it, if not by that address. ``workers``: slices side
-    by side; 0 runs none here. ``token``: what the API asks for; a fresh one if left out.
+    ``store``: ``memory:``, ``sqlite:///path`` or ``postgresql://user:password@host:port/database``.
+    ``listen``: ``host:port`` for callbacks and the API, None for no port. ``public_url``: how tool servers
+    reach it, if not by that address. ``workers``: slices side by side; 0 runs none here. ``token``: what the
+    API asks for; a fresh one if left out.
     """
 
     def __init__(

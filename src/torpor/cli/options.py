@@ -16,7 +16,8 @@ Config = Annotated[
     Path | None, typer.Option("--config", help="The settings file, instead of torpor.toml here.")
 ]
 Store = Annotated[
-    str | None, typer.Option("--store", help="The store: sqlite:///path. Overrides the settings.")
+    str | None,
+    typer.Option("--store", help="The store: sqlite:///path or postgresql://… Overrides the settings."),
 ]
 ThreadId = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id; see `torpor threads`.")]
 AgentRefs = Annotated[
