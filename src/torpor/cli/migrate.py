@@ -71,18 +71,17 @@ async def _migrate(
     from torpor.cli.desk import check_there
     from torpor.core.errors import Refused
     from torpor.runtime.moving import Mover
-    from torpor.runtime.moving_tree import name_of
-    from torpor.settings import check_store
+    from torpor.settings import check_store, shown_store
     from torpor.wiring import open_parts
 
     if not destination:
-        raise Refused("Say which store it goes to, such as sqlite:///path.")
+        raise Refused("Say which store it goes to, such as sqlite:///path, or postgresql://…")
     check_store(destination)
     check_there(settings, make=False)
     check_there(msgspec.structs.replace(settings, store=destination), make=False)
     async with open_parts(settings) as here, open_parts(destination) as there:
         moved = await Mover(here, there, here.messenger, here.clock, here.ids, wait).move(thread, servers)
-        alone, place = await _alone(there, thread), name_of(there)
+        alone, place = await _alone(there, thread), shown_store(destination)
     if as_json:
         print(screen.as_json(moved))  # noqa: T201 -- the command's output
     count = f"{len(moved)} thread{'' if len(moved) == 1 else 's'}"
