@@ -40,7 +40,7 @@ async def test_lone_surrogates_are_kept_as_replacement_characters(store: str) ->
         [row] = await runtime.threads(owner=BAD)
         assert (row.thread, row.owner, row.user_id) == (thread.id, KEPT, KEPT)
         assert row.context == f'{{"{KEPT}": ["{KEPT}"]}}'
-        assert await runtime.threads(agent=BAD, state=BAD, after=BAD) == []
+        assert await runtime.threads(agent=BAD, purpose=BAD, after=BAD) == []
 
 
 REFUSED: dict[str, Callable[[Runtime], Awaitable[Any]]] = {
@@ -74,3 +74,13 @@ async def test_an_agent_that_no_one_can_be_is_refused_also_where_none_is_known(s
     async with Runtime(store, listen=None, workers=0) as runtime:
         with pytest.raises(Refused, match="1 to 100 printable characters"):
             await runtime.parts.threads.start(BAD, [Text("hello")], known_only=False)
+
+
+async def test_a_state_that_there_is_not_is_refused() -> None:
+    async with runtime_of("memory:") as runtime:
+        begun = await runtime.start("echo")
+        assert [row.thread for row in await runtime.threads(state="open")] == [begun.id]
+        with pytest.raises(Refused, match=r"one of open, parked, stopped, closed, .*not 'bogus'"):
+            await runtime.threads(state="bogus")
+        with pytest.raises(Refused, match="A thread's state is one of"):
+            await runtime.threads(state=BAD)

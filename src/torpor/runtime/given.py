@@ -9,12 +9,14 @@ import msgspec
 from torpor.core.compaction import tokens
 from torpor.core.errors import Refused
 from torpor.core.messages import File, Image, Part, Text, text_of
+from torpor.core.moves import AWAY
 from torpor.core.text import clean
 
 TEXT_LIMIT = 1_000_000
 """Characters of one person's message; longer ones are refused to their sender."""
 KEY_LIMIT = 200
 """Characters of an idempotency key."""
+STATES = ("open", "parked", "stopped", "closed", *sorted(AWAY))
 AGENT_LIMIT = 100
 
 
@@ -93,5 +95,8 @@ def context_text(context: Any) -> str:
 
 
 def filters(**given: str | None) -> dict[str, Any]:
-    """What rows are asked for by; None: by nothing."""
+    """What rows are asked for by; None: by nothing. ``Refused`` for a state that no thread can be in."""
+    state = given.get("state")
+    if state is not None and state not in STATES:
+        raise Refused(f"A thread's state is one of {', '.join(STATES)}, not {state!a:.130}.")
     return {name: None if text is None else clean(text) for name, text in given.items()}
