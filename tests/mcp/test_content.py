@@ -8,7 +8,7 @@ import pytest
 from mcp_types import CallToolResult, InputRequiredResult
 
 from torpor.core.messages import Image, Text, text_of
-from torpor.tools.mcp.content import outcome, result_parts
+from torpor.tools.mcp.content import MOST_BLOCKS, outcome, result_parts
 from torpor.tools.mcp.faults import Declined
 from torpor.tools.mcp.session import Task
 from torpor.tools.results import Bounded
@@ -173,3 +173,10 @@ def test_what_a_server_asks_for_is_a_result_too() -> None:
 def test_what_makes_no_sense_is_declined(raw: dict[str, Any]) -> None:
     with pytest.raises(Declined):
         outcome(raw)
+
+
+def test_of_very_many_pieces_the_rest_is_left_out_and_named() -> None:
+    found = outcome({"content": [words("a")] * (MOST_BLOCKS + 500)})
+    assert isinstance(found, CallToolResult)
+    assert len(found.content) == MOST_BLOCKS + 1
+    assert "500 more pieces of content" in getattr(found.content[-1], "text", "")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCResponse
 
-from torpor.tools.mcp.lines import EDGE, Lines, Noise, Overlong, read_line
+from torpor.tools.mcp.faults import TooLarge
+from torpor.tools.mcp.lines import EDGE, MOST_VALUES, Lines, Noise, Overlong, read_line
 
 ANSWER = {"jsonrpc": "2.0", "id": 1, "result": {"ok": True}}
 
@@ -153,3 +154,41 @@ def test_numbers_that_json_does_not_have_become_nothing() -> None:
     [found] = read_line(b'x {"jsonrpc":"2.0","id":1,"result":{"a":NaN,"b":-Infinity}}', Noise())
     assert isinstance(found, JSONRPCResponse)
     assert found.result == {"a": None, "b": None}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        b'{"content":[' + b'{"type":"text","text":""},' * 500_000 + b"1]}",
+        b'{"structuredContent":[' + b"[1]," * 2_000_000 + b"1]}",
+    ],
+)
+def test_an_answer_of_too_many_values_fails_its_call_before_it_is_read(result: bytes) -> None:
+    """Within the limit of bytes, such answers stopped the whole process for half a minute."""
+    noise, began = Noise(), time.process_time()
+    [found] = read_line(b'{"jsonrpc":"2.0","id":7,"result":%s}' % result, noise)
+    assert isinstance(found, JSONRPCError)
+    assert (found.id, type(found.error.data)) == (7, TooLarge)
+    assert read_line(b'{"method":"notifications/x","params":%s}' % result, noise) == []
+    assert noise.count == 2
+    assert time.process_time() - began < 2.0
+
+
+def test_what_stands_within_strings_is_no_value() -> None:
+    text = '1,"{[\\",' * MOST_VALUES
+    line = json.dumps({**ANSWER, "result": {"text": text}}).encode()
+    [found] = read_line(line, Noise())
+    assert isinstance(found, JSONRPCResponse)
+    assert found.result == {"text": text}
+    [again] = read_line(line.replace(b'"1,', b'"\xef,', 1), Noise())
+    assert isinstance(again, JSONRPCResponse)
+
+
+@pytest.mark.parametrize("hidden", [b'"', b'{"', b'x"\\'])
+def test_values_cannot_be_hidden_behind_a_quote(hidden: bytes) -> None:
+    began = time.process_time()
+    answer = b'{"id":1,"result":{"a":[%s1]}}' % (b'",",' * 2_000_000)
+    read_line(hidden + answer, Noise())
+    read_line(b'{"a":"' + b"{[,x" * 1_000_000 + b"\\", Noise())
+    read_line(b'""' * 4_000_000 + b"," * 200_001, Noise())
+    assert time.process_time() - began < 10.0

@@ -38,6 +38,8 @@ SHORTEST_POLL = 0.5
 LONGEST_POLL = 300.0
 NAME_SHOWN = 300
 BLOBS_KEPT = 20
+MOST_BLOCKS = 1_000
+"""Pieces of content of one result that are read."""
 
 _block: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 
@@ -58,9 +60,17 @@ def outcome(raw: Mapping[str, Any]) -> CallToolResult | InputRequiredResult | Ta
     if not ({"content", "structuredContent", "isError"} & set(raw)):
         raise Declined("The server's result is none of a tool.")
     listed = raw.get("content")
-    blocks = [block(one) for one in listed] if isinstance(listed, list) else []
+    blocks = _blocks(listed) if isinstance(listed, list) else []
     is_error = raw.get("isError") is True
     return CallToolResult(content=blocks, structured_content=raw.get("structuredContent"), is_error=is_error)
+
+
+def _blocks(listed: list[object]) -> list[ContentBlock]:
+    blocks = [block(one) for one in listed[:MOST_BLOCKS]]
+    if len(listed) > MOST_BLOCKS:
+        left = f"[left out: {len(listed) - MOST_BLOCKS:,} more pieces of content; {MOST_BLOCKS:,} are read]"
+        blocks.append(TextContent(type="text", text=left))
+    return blocks
 
 
 def block(given: object) -> ContentBlock:

@@ -22,9 +22,15 @@ BEGINNINGS, READ_AGAIN = 64, 2
 """Where a message may begin anywhere in a line: at how many places one is looked for, and how often
 the line is read for that in all."""
 
+MOST_VALUES = 200_000
+"""In one message. What is made of a value takes much more time and memory than its bytes do."""
+
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")'
 _FIRST = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,")
 _LAST = re.compile(rb",\s*" + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_TO_NEXT = re.compile(
+    rb'(?:[^",{\[]++|"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z))*+(?:[,{\[]|\Z)', re.DOTALL
+)  # all up to where the next value begins, and whole strings on the way
 _BEGINNING = re.compile(r'\{\s*"(?:jsonrpc|result|error|id|method)"\s*:')
 
 
@@ -106,12 +112,16 @@ def read_line(line: bytes, noise: Noise) -> list[JSONRPCMessage]:
     """The messages of a line. What is none is noise; an answer that breaks the rules fails its call."""
     if not line.strip():
         return []
+    many = sum(map(line.count, (b",", b"{", b"["))) > MOST_VALUES
+    if many and _has_too_many(line):
+        noise.add(line)
+        return _unreadable(line, TooLarge(f"the answer has more than {MOST_VALUES:,} values"))
     try:
         return [jsonrpc_message_adapter.validate_json(line, by_name=False)]
     except ValueError:
         pass
     try:
-        value = _value(line.decode("utf-8", "replace"), noise)
+        value = _value(line.decode("utf-8", "replace"), noise, anywhere=not many)
     except (ValueError, RecursionError):
         noise.add(line)
         return _unreadable(line)
@@ -134,19 +144,25 @@ def failed(id: int | str, fault: Exception) -> JSONRPCError:
     )
 
 
-def _unreadable(line: bytes) -> list[JSONRPCMessage]:
-    """What is no JSON, but has the outside of an answer, fails its call."""
+def _has_too_many(line: bytes) -> bool:
+    return next(islice(_TO_NEXT.finditer(line), MOST_VALUES + 1, None), None) is not None
+
+
+def _unreadable(line: bytes, fault: Exception | None = None) -> list[JSONRPCMessage]:
+    """What is no JSON or not to be read, but has the outside of an answer, fails its call."""
     edges = Overlong(line[:EDGE], line[-EDGE:], len(line))
     if edges.id is None or b'"method"' in edges.head:
         return []
+    if fault is not None:
+        return [failed(edges.id, fault)]
     error = ErrorData(
         code=PARSE_ERROR, message="its answer cannot be read: it is nested too deeply, or no JSON"
     )
     return [JSONRPCError(jsonrpc="2.0", id=edges.id, error=error)]
 
 
-def _value(text: str, noise: Noise) -> Any:
-    """The JSON of a line, also where other text stands before or after it."""
+def _value(text: str, noise: Noise, *, anywhere: bool) -> Any:
+    """The JSON of a line; ``anywhere``: also where other text stands before or after it."""
     begin = text.lstrip()[:1]
     if begin in ("{", "["):
         try:
@@ -154,7 +170,7 @@ def _value(text: str, noise: Noise) -> Any:
         except json.JSONDecodeError:
             pass
     left = READ_AGAIN * len(text)
-    for found in islice(_BEGINNING.finditer(text), BEGINNINGS):
+    for found in islice(_BEGINNING.finditer(text), BEGINNINGS if anywhere else 0):
         try:
             value, _ = json.JSONDecoder(parse_constant=_nothing).raw_decode(text, found.start())
         except json.JSONDecodeError as error:
