@@ -76,7 +76,7 @@ async def test_a_step_goes_on_until_nothing_is_left_to_do(kind: str, tmp_path: P
         (item,) = (await runtime.step(thread)).items
         assert (item.thread, item.outcome, item.again_at, item.error) == (thread, "done", 0.0, "")
         assert item.state == "open"
-        # Of two results a slice takes both or one, and one that comes as a slice ends rings for another slice.
+        # Of two results a slice takes both or one; one that comes as a slice ends rings for another slice.
         assert 3 <= item.slices <= 6
         assert await turns(runtime, thread) == ["Done."]
         first, *both = [text for text, _ in await results(runtime, thread)]

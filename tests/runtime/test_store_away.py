@@ -10,9 +10,9 @@ from tests.runtime.scenes import SCENES, Effects, Scene
 from tests.runtime.shown import story, without_order
 from tests.runtime.test_crash_points import begin, check, memory
 from tests.runtime.world import DURABLE, Fate, World, bury, settle
-from torpor import Agent, Runtime, tool
+from torpor import Agent, Runtime, Thread, tool
 from torpor.core.errors import Broken, Refused, TorporError, Unavailable
-from torpor.core.messages import Result, text_of
+from torpor.core.messages import Call, Result, Turn, text_of
 from torpor.models import ScriptedModel, call, say
 from torpor.ports import Backend, Ring
 from torpor.queues.memory import MemoryQueue
@@ -137,6 +137,55 @@ async def test_an_unsafe_function_whose_result_cannot_be_stored_is_heard_later()
         assert (await thread.reply(SOON)).text == "sent"
         results = [message for message in await thread.history() if isinstance(message, Result)]
         assert [text_of(result.parts) for result in results] == ["sent"]
+
+
+class Late:
+    """A store that writes a call's result as the call is given up, and whose word of that never comes."""
+
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+        self.given_up, self._written = asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def delivered(self, *args: Any) -> None:
+        self.given_up.set()
+        await self._written.wait()
+        await self._store.delivered(*args)
+
+    async def finish(self, *args: Any) -> None:
+        await self._store.finish(*args)
+        self._written.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_result_that_is_written_as_its_call_is_cancelled_is_taken_from_the_inbox() -> None:
+    store, begun = Late(), asyncio.Event()
+
+    @tool(repeat="safe")
+    async def look() -> str:
+        """Look."""
+        begun.set()
+        await store.given_up.wait()
+        return "seen"
+
+    agents = [Agent("worker", model=ScriptedModel([call("look")]), tools=[look])]
+    backends = (cast(Backend, store), MemoryQueue())
+    async with Runtime("memory:", agents=agents, listen=None, backends=backends) as runtime:
+        thread = await runtime.start("worker", "go")
+        await begun.wait()
+        await thread.close()
+        await store.given_up.wait()
+        async with asyncio.timeout(SOON / 2):  # sooner than the sweep looks
+            while await store.outcome(thread.id, f"{await _call_of(thread)}/result") != "closed":
+                await asyncio.sleep(0.005)
+        assert await store.inbox(thread.id) == []
+
+
+async def _call_of(thread: Thread) -> str:
+    [turn] = [message for message in await thread.history() if isinstance(message, Turn)]
+    return next(part.id for part in turn.parts if isinstance(part, Call))
 
 
 @pytest.mark.parametrize("error", [Refused("read-only"), Broken("odd"), Unavailable("full")])

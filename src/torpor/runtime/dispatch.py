@@ -318,9 +318,11 @@ class Dispatcher:
     async def _finish(self, row: Row, effect: Invoke, result: FunctionResult) -> None:
         # From here on nobody else may make this result void: it is posted however long the store is away.
         self._held.pop(f"{row.thread}/{effect.id}", None)
-        await self._insist(lambda: self._post(row, effect, result))
-        with contextlib.suppress(TorporError):
-            await self._ring(row, 0.0)
+        try:
+            await self._insist(lambda: self._post(row, effect, result))
+        finally:  # where the call is cancelled meanwhile, it may be written all the same
+            with contextlib.suppress(TorporError):
+                await self._ring(row, 0.0)
 
     async def _post(self, row: Row, effect: Invoke, result: FunctionResult) -> None:
         cause = result.cause
