@@ -205,6 +205,10 @@ def listed(params: dict[str, Any]) -> dict[str, Any]:
     if WRONG == "pages":
         page = int(params.get("cursor", "0"))
         return {"tools": [tool(f"tool{page}")], "nextCursor": str(page + 1)}
+    if WRONG == "heavy":
+        page = int(params.get("cursor", "0"))
+        heavy = {**tool(f"tool{page}"), "description": "y" * 10_000_000}
+        return {"tools": [heavy], "nextCursor": str(page + 1)}
     if WRONG == "circle":
         return {"tools": [tool(f"tool{len(SEEN)}")], "nextCursor": "again"}
     return {"tools": [*map(tool, TOOLS), *EXTRA]}

@@ -8,7 +8,14 @@ import pytest
 from torpor.core.definition import ToolSpec
 from torpor.tools.bridged import McpServer
 from torpor.tools.catalog import assemble, read_manifest, tools_of
-from torpor.tools.mcp.listing import RESERVED, Listing, make_listing, sign_in_listing
+from torpor.tools.mcp.listing import (
+    MOST_LISTED_BYTES,
+    RESERVED,
+    Listing,
+    make_listing,
+    sign_in_listing,
+    weight,
+)
 
 
 def server(**more: Any) -> McpServer:
@@ -224,3 +231,11 @@ def test_a_server_to_sign_in_at_offers_just_that() -> None:
     one = McpServer("srv", url="https://a.test")
     [spec] = tools_of(sign_in_listing(one).manifest, one)
     assert (spec.name, spec.server) == ("srv_sign_in", "mcp:srv")
+
+
+def test_pages_are_weighed_also_where_they_are_no_json() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert weight([tool("a" * 1_000)]) > 2_000
+    assert 2 * weight(nested) == 2 * weight([object()]) == MOST_LISTED_BYTES

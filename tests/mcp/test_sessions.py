@@ -202,7 +202,7 @@ async def test_a_restart_with_other_tools_is_noticed(tmp_path: Path) -> None:
         assert await sessions.manifest("mcp:raw") == first
 
 
-@pytest.mark.parametrize(("wrong", "tools"), [("pages", 100), ("circle", 2)])
+@pytest.mark.parametrize(("wrong", "tools"), [("pages", 100), ("circle", 2), ("heavy", 3)])
 async def test_lists_without_end_are_cut_and_it_is_said(wrong: str, tools: int) -> None:
     async with connections(raw(wrong)) as sessions:
         assert len(names(await sessions.manifest("mcp:raw"))) == tools

@@ -25,7 +25,7 @@ from torpor.tools.bridged import McpServer
 from torpor.tools.mcp.faults import Declined, Lost, SignInNeeded, TooLarge
 from torpor.tools.mcp.flight import Flight, Flights
 from torpor.tools.mcp.http import HttpTransport
-from torpor.tools.mcp.listing import MOST_LISTED, Listing, make_listing
+from torpor.tools.mcp.listing import MOST_LISTED, MOST_LISTED_BYTES, Listing, make_listing, weight
 from torpor.tools.mcp.questions import Questions
 from torpor.tools.mcp.stdio import StdioTransport
 
@@ -281,6 +281,7 @@ class Connection:
     async def _pages(self, method: str, member: str, problems: list[str]) -> list[object]:
         found: list[object] = []
         cursor: Any = ""
+        size = 0
         seen = set[str]()
         for _ in range(PAGES):
             try:
@@ -290,6 +291,12 @@ class Connection:
                     return []
                 raise
             listed = page.get(member)
+            size += weight(listed)
+            if size > MOST_LISTED_BYTES:
+                problems.append(
+                    f"Its {member} have more than {MOST_LISTED_BYTES:,} bytes; the rest is left out."
+                )
+                return found
             found += listed if isinstance(listed, list) else []
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or len(found) > MOST_LISTED:

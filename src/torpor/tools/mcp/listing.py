@@ -31,6 +31,8 @@ RESERVED = frozenset({INJECTED, "read_result", *(tool.name for tool in BUILTINS)
 MOST_TOOLS = 512
 MOST_LISTED = 5_000
 """Tools that are looked at; those of a wrapped server may be as many."""
+MOST_LISTED_BYTES = 32 * 2**20
+"""Of all pages of a list."""
 MOST_BYTES = 1_900_000
 """Of a manifest; the catalogue takes a little more."""
 SCHEMA_BYTES = 128 * 1024
@@ -100,6 +102,14 @@ def make_listing(
     body = _manifest(server, shown)
     problems = tuple(one[:500] for one in found[:PROBLEMS_KEPT])
     return Listing(body, _hash(body), by_name, problems, tuple(wires[place] for place in order))
+
+
+def weight(listed: object) -> int:
+    """Bytes of a page of a list; of one that cannot be weighed, more than one may have."""
+    try:
+        return len(msgspec.json.encode(listed))
+    except (RecursionError, msgspec.MsgspecError, TypeError, ValueError, OverflowError):
+        return MOST_LISTED_BYTES // 2
 
 
 def sign_in_listing(server: McpServer) -> Listing:
