@@ -26,7 +26,7 @@ test-long: $(STAMP) postgres ## what `make test` leaves out: the conformance kit
 	$(BIN)/python -m pytest $(TESTS) -n 3 --dist worksteal -m long $(ARGS)
 
 test-postgres: $(STAMP) postgres ## the runtime's tests on PostgreSQL, installed if it is missing
-	TORPOR_TEST_STORE=postgres TORPOR_LIVES=15 TORPOR_TREES=30 $(BIN)/python -m pytest tests/runtime -n 2 --dist worksteal -m "not live" $(ARGS)
+	TORPOR_TEST_STORE=postgres TORPOR_TREES=200 $(BIN)/python -m pytest tests/runtime -n 2 --dist worksteal -m "not live" $(ARGS)
 
 # PostgreSQL and a proxy for it, from Debian's packages; the tests start servers of their own.
 postgres:
