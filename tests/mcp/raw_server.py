@@ -78,6 +78,13 @@ def close_output(id: Any, _: dict[str, Any]) -> None:
     time.sleep(60)
 
 
+def endless(id: Any, arguments: dict[str, Any]) -> None:
+    for number in (10**400, "much", None, float("inf"), float("nan")):
+        notify("progress", progressToken=arguments["token"], progress=number)
+        notify("progress", progressToken=arguments["token"], progress=1, total=number)
+    say(id, "after all")
+
+
 def progress(id: Any, arguments: dict[str, Any]) -> None:
     for step in range(arguments["steps"]):
         time.sleep(arguments["every"])
@@ -185,7 +192,7 @@ TOOLS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
     **{
         one.__name__: one
         for one in (
-            noise, noise_before, huge, huge_last, die, close_output, progress, late, unknown, twice,
+            noise, noise_before, huge, huge_last, die, close_output, endless, progress, late, unknown, twice,
             broken_text, surrogate, bad_shape, bad_content, null_result, no_sense, deep, error, batch, change,
             child, stderr, ask, tell,
         )

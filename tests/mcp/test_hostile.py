@@ -22,6 +22,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("many_bytes", {"size": 10_000_000}, "yyyy"),
     ("silent", {}, "no sign of life for 2 s"),
     ("progress", {"steps": 65, "every": 0.1}, "has not answered"),
+    ("endless", {}, "after all"),
     ("unknown", {}, "yours"),
     ("twice", {}, "first"),
     ("broken_text", {}, "caf\ufffd"),

@@ -192,3 +192,23 @@ def test_values_cannot_be_hidden_behind_a_quote(hidden: bytes) -> None:
     read_line(b'{"a":"' + b"{[,x" * 1_000_000 + b"\\", Noise())
     read_line(b'""' * 4_000_000 + b"," * 200_001, Noise())
     assert time.process_time() - began < 10.0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "taken"),
+    [
+        ('"progress":1', True),
+        ('"progress":1.5,"total":null', True),
+        ('"progress":-1,"total":10', True),
+        ('"progress":1' + "0" * 400, False),
+        ('"progress":1e999', False),
+        ('"progress":NaN', False),
+        ('"progress":"1"', False),
+        ('"total":1', False),
+        ('"progress":1,"total":-1' + "0" * 400, False),
+    ],
+)
+def test_progress_has_finite_numbers_or_is_left_out(numbers: str, taken: bool) -> None:
+    line = '{"jsonrpc":"2.0","method":"notifications/%s","params":{"progressToken":1,%s}}'
+    assert len(read_line((line % ("progress", numbers)).encode(), Noise())) == taken
+    assert len(read_line((line % ("other", numbers)).encode(), Noise())) == 1

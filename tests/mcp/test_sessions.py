@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequest, ElicitResult, InputRequiredResult
 
 from tests.mcp.connected import SDK, connected, connections, is_running, raw, store, text, until
 from torpor import McpServer, Refused, Unavailable
-from torpor.tools.mcp.faults import Lost
+from torpor.tools.mcp.connection import Connection
+from torpor.tools.mcp.faults import Declined, Lost
 from torpor.tools.mcp.sessions import MANIFESTS, Sessions
 
 
@@ -346,3 +348,11 @@ async def _is_listed(sessions: Sessions) -> bool:
         return "echo" in names(await sessions.manifest("mcp:raw"))
     except Unavailable:
         return False
+
+
+@pytest.mark.parametrize(("words", "kind"), [("Connection closed", Lost), ("No luck", Declined)])
+async def test_an_end_that_the_sdk_tells_of_is_no_answer_of_the_server(words: str, kind: type) -> None:
+    connection = Connection(raw(), on_listing=lambda _: None, on_end=lambda _: None)
+    fault = await connection.fault(MCPError(code=-32000, message=words))
+    assert type(fault) is kind
+    assert getattr(fault, "sent", True)

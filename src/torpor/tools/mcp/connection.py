@@ -12,6 +12,7 @@ from mcp.client.session import ClientSession
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    CONNECTION_CLOSED,
     Implementation,
     ListToolsResult,
     Tool,
@@ -150,7 +151,8 @@ class Connection:
                 return Refused(f"{name} cannot be used: {held}.")
             case TorporError():
                 return held
-        if self.transport.has_ended or self._is_closing:
+        if self.transport.has_ended or self._is_closing or _is_closed(error):
+            self.retire()
             await self.transport.has_exited(LAST_WORDS)
             account = self.transport.account() or "the connection ended"
             return Lost(f"{name} ended before it had answered: {account}.", sent=sent)
@@ -373,6 +375,11 @@ def _peeled(error: BaseException) -> BaseException:
     if isinstance(error, anyio.BrokenResourceError | anyio.ClosedResourceError):
         return Unavailable("the connection ended")
     return error
+
+
+def _is_closed(error: MCPError) -> bool:
+    """Whether it is the SDK's own word for a connection that has ended, and not a server's."""
+    return (error.error.code, error.error.message) == (CONNECTION_CLOSED, "Connection closed")
 
 
 def _version() -> str:

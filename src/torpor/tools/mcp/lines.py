@@ -2,12 +2,13 @@
 
 import json
 import re
+import sys
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCNotification, jsonrpc_message_adapter
 from mcp_types.jsonrpc import PARSE_ERROR
 
 from torpor.core.text import cleaned
@@ -109,7 +110,14 @@ class Noise:
 
 
 def read_line(line: bytes, noise: Noise) -> list[JSONRPCMessage]:
-    """The messages of a line. What is none is noise; an answer that breaks the rules fails its call."""
+    """The messages of a line. What is none is noise; an answer that breaks the rules fails its call.
+
+    Progress without a finite number is left out: the SDK ends the connection over it.
+    """
+    return [message for message in _read_line(line, noise) if not _is_endless(message)]
+
+
+def _read_line(line: bytes, noise: Noise) -> list[JSONRPCMessage]:
     if not line.strip():
         return []
     many = sum(map(line.count, (b",", b"{", b"["))) > MOST_VALUES
@@ -129,6 +137,18 @@ def read_line(line: bytes, noise: Noise) -> list[JSONRPCMessage]:
     if not all(found):
         noise.add(line)
     return [message for message in found if message is not None]
+
+
+def _is_endless(message: JSONRPCMessage) -> bool:
+    if not isinstance(message, JSONRPCNotification) or message.method != "notifications/progress":
+        return False
+    told = message.params or {}
+    total = told.get("total")
+    return not (_is_finite(told.get("progress")) and (total is None or _is_finite(total)))
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def too_large(id: int | str | None, limit: int, size: int) -> list[JSONRPCMessage]:
