@@ -115,7 +115,8 @@ class Fleet:
             (0.3, lambda: self._kill(0)),
             (0.6, lambda: self._kill(1)),
         ]
-        self._environment = os.environ | {
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TORPOR_")}
+        self._environment = kept | {
             "FLEET_FOLDER": str(folder),
             "FLEET_TOKEN": secrets.token_urlsafe(24),
             "PYTHONPATH": str(_examples()),
