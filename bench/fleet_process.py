@@ -1,5 +1,7 @@
 """One process of a fleet: ``python bench/fleet_process.py STORE KIND SLOTS COMPLETIONS``.
 
+``KIND`` ``receive`` takes callbacks and runs no slices.
+
 It says ``ready``, begins to run slices when its standard input says ``go``, and ends with it. Meanwhile it
 says one line for each thread done, model asked and call sent that is of interest; instants are of the clock
 that all processes of a machine share. ``KIND`` is ``chain`` (each completion calls a function, the last one
@@ -13,12 +15,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+from starlette.requests import Request as Posted
+from starlette.responses import Response
 from workload import ARGUMENTS, Texts
 
-from torpor import Agent, RapServer, ToolContext, tool
+from torpor import Agent, RapServer, Runtime, ToolContext, tool
 from torpor.core.chunks import AnyChunk, CallDelta, CallStart, Stop, TextDelta
 from torpor.core.messages import Usage
 from torpor.core.request import Attempt, Request
+from torpor.web import app
+from torpor.web.callbacks import CallbackWeb
 from torpor.wiring import Parts, open_parts
 
 AGENT = "fleet"
@@ -55,6 +61,13 @@ class Sent(Line, frozen=True):
     callback: str
 
 
+class Received(Line, frozen=True):
+    """A callback has come, and will be answered."""
+
+    token: str
+    at: float
+
+
 class Done(Line, frozen=True):
     """A thread's last completion has come."""
 
@@ -68,7 +81,7 @@ class Ended(Line, frozen=True):
     cpu_seconds: float
 
 
-AnyLine = Asked | Sent | Done | Ended
+AnyLine = Asked | Sent | Received | Done | Ended
 _encoder = msgspec.json.Encoder()
 
 
@@ -169,5 +182,29 @@ async def work(store: str, kind: str, slots: int, completions: int) -> None:
     tell(ended)
 
 
+class Heard(CallbackWeb):
+    """Says when each callback came, after it was answered."""
+
+    async def receive(self, request: Posted) -> Response:
+        """The way in."""
+        at = time.monotonic()
+        answer = await super().receive(request)
+        tell(Received(request.path_params["token"], at))
+        return answer
+
+
+async def receive(store: str) -> None:
+    """Take callbacks until the input ends; calls name this process as the one to be called back."""
+    app.CallbackWeb = Heard  # type: ignore[misc]
+    loop = asyncio.get_running_loop()
+    async with Runtime(store, listen="127.0.0.1:0", workers=0):
+        print("ready", flush=True)
+        await loop.run_in_executor(None, sys.stdin.read)
+    tell(Ended(0, time.process_time()))
+
+
 if __name__ == "__main__":
-    asyncio.run(work(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    if sys.argv[2] == "receive":
+        asyncio.run(receive(sys.argv[1]))
+    else:
+        asyncio.run(work(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

@@ -1,22 +1,16 @@
-"""How soon a callback wakes its thread: from its being sent to the model being asked, in another process."""
+"""How soon a callback wakes its thread: from its having come to the model being asked, in another process."""
 
 import asyncio
 import json
-import os
 import statistics
-import sys
-import tempfile
 import time
-from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections import defaultdict, deque
+from contextlib import AsyncExitStack
 
 import aiohttp
 import msgspec
 from fleet_chain import begun, crew
-from fleet_process import AnyLine, Asked, Sent, opened
-
-from torpor.wiring import Parts
+from fleet_process import AnyLine, Asked, Received, Sent, opened
 
 PATIENCE = 120.0
 WARMING = 3.0
@@ -45,12 +39,14 @@ class Desk:
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
         self._waiting: deque[Sent] = deque()
-        self._sent: dict[str, float] = {}
+        self._threads: dict[str, str] = {}
+        """By token of the callback."""
+        self._came: defaultdict[str, list[float]] = defaultdict(list)
+        self._asked: defaultdict[str, list[float]] = defaultdict(list)
         self._tasks: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(SENDERS)
         self.at_once = False
         self.asked = 0
-        self.waits: list[float] = []
 
     @property
     def waiting(self) -> int:
@@ -61,13 +57,25 @@ class Desk:
         """A worker has said something."""
         if isinstance(line, Asked):
             self.asked += 1
-            began = self._sent.pop(line.thread, None)
-            if began is not None:
-                self.waits.append(line.at - began)
+            self._asked[line.thread].append(line.at)
+        elif isinstance(line, Received):
+            self._came[self._threads.pop(line.token)].append(line.at)
         elif isinstance(line, Sent):
+            self._threads[line.callback.rpartition("/")[2]] = line.thread
             self._waiting.append(line)
             if self.at_once:
                 self.answer()
+
+    def waits(self, since: float) -> list[float]:
+        """Seconds from each callback that has come since to the model being asked for its thread.
+
+        The first completion of each thread answers a person.
+        """
+        found = []
+        for thread, came in self._came.items():
+            pairs = zip(came, self._asked[thread][1:], strict=False)
+            found += [asked - at for at, asked in pairs if at >= since]
+        return found
 
     def answer(self) -> None:
         """Answer the call that has waited longest."""
@@ -78,20 +86,19 @@ class Desk:
 
     async def _post(self, sent: Sent) -> None:
         body = {"type": "tool_result", "group_id": sent.thread, "id": sent.call, "text": "built"}
-        async with self._places:
-            self._sent[sent.thread] = time.monotonic()
-            async with self._session.post(sent.callback, data=json.dumps(body)) as answer:
-                if answer.status != 200:
-                    raise RuntimeError(await answer.text())
+        async with self._places, self._session.post(sent.callback, data=json.dumps(body)) as answer:
+            if answer.status != 200:
+                raise RuntimeError(await answer.text())
 
 
 async def wakes(store: str, workers: int, slots: int, threads: int, seconds: float) -> Wakes:
     """Measure the most that is possible, and then how long wakes take at half of that."""
     async with AsyncExitStack() as stack:
         parts = await stack.enter_async_context(opened(store, "wakes", 0))
-        await stack.enter_async_context(receiver(store, parts))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         desk = Desk(session)
+        receiver = await stack.enter_async_context(crew(desk.hear, store, "receive", 1, 0, 0))
+        receiver.go()
         running = await stack.enter_async_context(crew(desk.hear, store, "wakes", workers, slots, 0))
         await begun(parts, threads)
         running.go()
@@ -100,9 +107,9 @@ async def wakes(store: str, workers: int, slots: int, threads: int, seconds: flo
         await _until(desk, threads)
         rate = most / 2
         await _at(desk, rate, WARMING)
-        desk.waits.clear()
+        since = time.monotonic()
         await _at(desk, rate, seconds)
-        found = sorted(desk.waits)
+        found = sorted(desk.waits(since))
     cuts = statistics.quantiles(found, n=100)
     p50, p90, p99 = (round(1e3 * cuts[percent - 1], 1) for percent in (50, 90, 99))
     return Wakes(workers, slots, threads, round(most, 1), round(rate, 1), len(found), p50, p90, p99)
@@ -134,22 +141,3 @@ async def _until(desk: Desk, waiting: int) -> None:
     async with asyncio.timeout(PATIENCE):
         while desk.waiting < waiting:  # noqa: ASYNC110 - workers tell the desk, not us
             await asyncio.sleep(0.05)
-
-
-@asynccontextmanager
-async def receiver(store: str, parts: Parts) -> AsyncIterator[None]:
-    """A process that takes callbacks and runs no slices, as `torpor serve` starts it."""
-    words = ("-m", "torpor", "serve", "--store", store, "--listen", "127.0.0.1:0", "--workers", "0")
-    with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"TORPOR_TOKEN_FILE": f"{folder}/token", "TORPOR_LOG_LEVEL": "error"}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *words, env=environment, stderr=asyncio.subprocess.DEVNULL
-        )
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not (await parts.address()).url:  # noqa: ASYNC110 - another process writes it
-                    await asyncio.sleep(0.05)
-            yield
-        finally:
-            process.terminate()
-            await process.wait()

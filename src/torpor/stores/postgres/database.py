@@ -156,7 +156,7 @@ class Database:
         async with self._lent() as connection:
             cursor = connection.cursor(binary=True)
             await cursor.execute(statement.encode(), given)
-            return await cursor.fetchall() if cursor.description else []
+            return await _rows(cursor)
 
     async def _ask_together(
         self, asked: Sequence[tuple[str, Mapping[str, Any]]], isolation: str
@@ -168,7 +168,7 @@ class Database:
                 for cursor, (statement, given) in zip(cursors, asked, strict=True):
                     await cursor.execute(statement.encode(), given)
                 await connection.execute("COMMIT")
-            return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+            return [await _rows(cursor) for cursor in cursors]
 
     @asynccontextmanager
     async def _lent(self) -> AsyncIterator[Connection]:
@@ -220,6 +220,12 @@ class Database:
             log.warning("Statements are no longer prepared at %s: sessions change in between", self.place)
             return True
         return raced(error) or (lost(error) and not once)
+
+
+async def _rows(cursor: psycopg.AsyncCursor[Row]) -> list[Row]:
+    """What a statement gave, if it gives rows; ``description`` says so too, and costs more than the rows."""
+    result = cursor.pgresult
+    return await cursor.fetchall() if result is not None and result.nfields else []
 
 
 async def _configured(connection: Connection) -> None:
