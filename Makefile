@@ -51,11 +51,12 @@ bench: $(STAMP) ## cost of a slice beside a lean loop (ARGS="--agents 1000 --sto
 
 # Each writes its part of docs/performance.md. An hour on a quiet machine; THREADS=100000 takes a quarter of it.
 THREADS ?= 1000000
-bench-all: $(STAMP) ## all benchmarks: peers, wakes, a million threads, growth (an hour, 40 GB of disk)
+bench-all: $(STAMP) ## all benchmarks: peers, wakes, fleets, a million threads, growth (an hour, 40 GB of disk)
 	$(BIN)/python bench/agent_scale.py
 	$(BIN)/python bench/growth.py --write
 	$(BIN)/python bench/peers/run.py --write
 	$(BIN)/python bench/wake.py --write --sleeping 0 100000 $(THREADS)
+	$(BIN)/python bench/fleet.py --write
 	$(BIN)/python bench/million.py --write --threads $(THREADS)
 
 serve: $(STAMP) ## the example agent with HTTP API and worker, on loopback

@@ -1,21 +1,18 @@
-"""What many workers do over one PostgreSQL: `make bench-fleet`, or `python bench/fleet.py --json`.
+"""What many workers do over one PostgreSQL: `python bench/fleet.py`, `--json`, or `--write` for the page.
 
 Completions a second with 1, 2 and 4 worker processes beside one over SQLite, the round trips and the WAL
 of each; how soon a callback wakes its thread at half of the most that is possible; and what a fleet at rest
-asks.
-With no arguments the figures of docs/performance.md are written anew.
+asks. Of several runs of a kind the median counts.
 """
 
 import argparse
 import asyncio
 import json
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import msgspec
 import psycopg
@@ -23,26 +20,23 @@ from fleet_chain import Chain, chain
 from fleet_rest import Rest, rest
 from fleet_wakes import Wakes, wakes
 from measuring import Machine, machine
-from reporting import where
+from placing import PAGE, placed, told_of
 
 from torpor.testing.postgres import Missing, Server, server
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
-BEGIN, END = "<!-- fleet: written by `make bench-fleet` -->", "<!-- end of fleet -->"
-_BLOCK = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
 P50, P99, QUERIES = 10.0, 50.0, 5.0
 """Bars: milliseconds of a wake, queries a second at rest."""
 
 
 class Fleet(msgspec.Struct, frozen=True):
-    """All figures. ``load``: how many processes wanted to run on the machine, before and after."""
+    """All figures. ``load``: how many processes wanted to run on the machine before."""
 
     chains: list[Chain]
     wakes: Wakes | None
     rest: Rest | None
     postgres: str
     machine: Machine
-    load: tuple[float, float]
+    load: float
 
 
 def main() -> int:
@@ -58,10 +52,8 @@ def main() -> int:
         print(json.dumps(msgspec.to_builtins(figures), indent=1))
         return 0
     print("\n".join(_told(figures)))
-    if len(sys.argv) == 1:
-        text = PAGE.read_text("utf-8")
-        block = "\n".join([BEGIN, "", *_told(figures), "", END])
-        PAGE.write_text(_BLOCK.sub(lambda _: block, text), "utf-8")
+    if given.write:
+        placed(PAGE, "fleet", _told(figures))
     return 0
 
 
@@ -70,11 +62,13 @@ def _arguments() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--workers", type=int, nargs="*", default=[1, 2, 4], help="worker processes of each run")
     add("--threads", type=int, default=300)
-    add("--completions", type=int, default=20, help="of each thread")
+    add("--completions", type=int, default=10, help="of each thread")
+    add("--repeat", type=int, default=3, help="runs of each number of workers")
     add("--slots", type=int, default=32, help="slices side by side in each process")
     add("--wakers", type=int, default=2, help="workers of the run with wakes; 0: none")
     add("--seconds", type=float, default=15.0, help="of each measurement of wakes, and of rest")
     add("--sleeping", type=int, default=100_000, help="threads that sleep; 0: no run at rest")
+    add("--write", action="store_true", help="into docs/performance.md")
     add("--json", action="store_true", help="one JSON object on the standard output")
     return parser
 
@@ -84,11 +78,11 @@ def _measured(running: Server, given: argparse.Namespace) -> Fleet:
     size = (given.slots, given.threads, given.completions)
     chains = []
     if given.workers:
-        with tempfile.TemporaryDirectory() as folder:
-            chains.append(asyncio.run(chain(f"sqlite:///{folder}/fleet.db", 1, *size)))
-    for workers in given.workers:
-        with _database(running) as store:
-            chains.append(asyncio.run(chain(store, workers, *size)))
+        chains.append(_median([_on_sqlite(*size) for _ in range(given.repeat)]))
+    chains += [
+        _median([_on_postgres(running, workers, *size) for _ in range(given.repeat)])
+        for workers in given.workers
+    ]
     woken = resting = None
     if given.wakers:
         with _database(running) as store:
@@ -98,8 +92,21 @@ def _measured(running: Server, given: argparse.Namespace) -> Fleet:
             resting = asyncio.run(rest(store, 4, 8, given.sleeping, given.seconds))
     with psycopg.connect(running.url()) as connection:
         version = connection.info.server_version // 10_000
-    load = (round(before, 1), round(os.getloadavg()[0], 1))
-    return Fleet(chains, woken, resting, str(version), machine(), load)
+    return Fleet(chains, woken, resting, str(version), machine(), round(before, 1))
+
+
+def _median(runs: list[Chain]) -> Chain:
+    return sorted(runs, key=lambda run: run.completions_per_s)[len(runs) // 2]
+
+
+def _on_sqlite(*size: int) -> Chain:
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(chain(f"sqlite:///{folder}/fleet.db", 1, *size))
+
+
+def _on_postgres(running: Server, workers: int, *size: int) -> Chain:
+    with _database(running) as store:
+        return asyncio.run(chain(store, workers, *size))
 
 
 @contextmanager
@@ -111,12 +118,11 @@ def _database(running: Server) -> Iterator[str]:
 
 
 def _told(figures: Fleet) -> list[str]:
-    before, after = figures.load
-    lines = [f"Machine: {where(figures.machine)}, PostgreSQL {figures.postgres}, on the same machine.", ""]
+    lines = [told_of(msgspec.to_builtins(figures.machine))]
     lines += [
-        f"Load of the machine before: {before}, after: {after} (this benchmark's own part included).",
-        "",
+        f"PostgreSQL {figures.postgres} runs on it too, and so does what speaks to agents and calls back."
     ]
+    lines += [f"Load before all of this: {figures.load}.", ""]
     lines += _chains(figures.chains)
     if figures.wakes is not None:
         lines += ["", *_wakes(figures.wakes)]

@@ -4,7 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -17,8 +17,7 @@ from torpor.core.messages import Text
 from torpor.wiring import Parts
 
 PATIENCE = 300.0
-SETTLING = 1.5
-"""Seconds after which the server has counted all that it did."""
+SETTLING = 1.0
 _decoder = msgspec.json.Decoder(AnyLine)
 Process = asyncio.subprocess.Process
 
@@ -49,7 +48,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 def spent(store: str) -> Spent:
-    """What the server has done; it counts within a second."""
+    """What the server has done; sessions tell now and then, and as they end."""
     if not store.startswith("postgresql:"):
         return Spent(0, 0)
     with psycopg.connect(store, autocommit=True) as connection:
@@ -133,19 +132,20 @@ async def chain(store: str, workers: int, slots: int, threads: int, completions:
             if len(done) == threads:
                 finished.set()
 
-    async with AsyncExitStack() as stack:
-        parts = await stack.enter_async_context(opened(store, "chain", completions))
+    async with opened(store, "chain", completions) as parts:
         await begun(parts, threads)
-        running = await stack.enter_async_context(crew(hear, store, "chain", workers, slots, completions))
+    # What a session has done is counted for certain once it has ended.
+    async with crew(hear, store, "chain", workers, slots, completions) as running:
         await asyncio.sleep(SETTLING)
         before, began = spent(store), time.perf_counter()
         running.go()
         await asyncio.wait_for(finished.wait(), PATIENCE)
         seconds = time.perf_counter() - began
-        await asyncio.sleep(SETTLING)
-        after = spent(store)
-        conflicts = await verified(parts, threads, completions)
         ended = await running.end()
+    await asyncio.sleep(SETTLING)
+    after = spent(store)
+    async with opened(store, "chain", completions) as parts:
+        conflicts = await verified(parts, threads, completions)
     total = threads * completions
     return Chain(
         store=store.partition(":")[0],
