@@ -7,6 +7,7 @@ that nobody has to wait for a long history to be overwritten.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from torpor.ports.rows import Version
 from torpor.ports.stores import Side, Store
 
 BY_THREAD = ("said", "webhooks", "authorizations", "progress", "mcp-calls", "mcp-flows", "forwards", "moves")
@@ -23,7 +24,7 @@ class Retention(Protocol):
     """Deletion and forgetting. Every store of threads has it, beside ``Store`` and ``Side``."""
 
     async def closed(self, before: float, *, after: str = "", limit: int = 1000) -> list[str]:
-        """Roots of trees with a thread that is closed and unchanged since before an instant, by id.
+        """Roots of trees with a thread that is closed or *moved*, and unchanged since before an instant, by id.
 
         From the root after ``after`` on, at most ``limit``.
         """
@@ -34,14 +35,21 @@ class Retention(Protocol):
         Only those whose ``source`` says so, and that are not among ``threads`` themselves.
         """
 
-    async def delete(self, threads: Sequence[str], *, closed_before: float = 0.0) -> int:
+    async def delete(
+        self,
+        threads: Sequence[str],
+        *,
+        closed_before: float = 0.0,
+        versions: Mapping[str, Version] | None = None,
+    ) -> int:
         """Take threads away, all or none, and give how many were there.
 
         From then on no verb but ``deleted``, ``erase`` and ``footprint`` finds them: a slice under way cannot
         commit, what is posted is for nobody, no thread is born of them, and nobody else can have their ids
         before all is erased. ``Conflict`` if a thread that stays has one of them as its parent or its source;
-        with ``closed_before`` also if one of them is not closed, was changed since then, has an effect in its
-        outbox, or a birth or report in its inbox.
+        with ``closed_before`` also if one of them is neither closed nor *moved*, was changed since then, has an
+        effect in its outbox, or is closed with a birth or report in its inbox; with ``versions`` also if one of
+        these is there at another version.
         """
 
     async def deleted(self, limit: int = 1000) -> list[str]:

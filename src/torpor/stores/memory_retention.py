@@ -2,16 +2,21 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from torpor.core.codec import decode_record
 from torpor.core.errors import Conflict, Refused
+from torpor.core.moves import MOVED
 from torpor.core.signals import kind_of
 from torpor.core.views import views_space
-from torpor.ports import BY_THREAD, NAMING
+from torpor.ports import BY_THREAD, NAMING, Version
 from torpor.stores.memory_side import MemorySide
 from torpor.stores.memory_thread import MemoryThread
+
+
+_OVER = ("closed", MOVED)
+"""States of threads that may go once they are old."""
 
 
 class MemoryRetention(MemorySide):
@@ -28,7 +33,7 @@ class MemoryRetention(MemorySide):
 
     async def closed(self, before: float, *, after: str = "", limit: int = 1000) -> list[str]:
         rows = (thread.row for thread in self._threads.values())
-        old = {row.root or row.thread for row in rows if row.state == "closed" and row.updated < before}
+        old = {row.root or row.thread for row in rows if row.state in _OVER and row.updated < before}
         return heapq.nsmallest(limit, (root for root in old if root > after))
 
     async def heirs(self, threads: Sequence[str]) -> dict[str, str]:
@@ -36,12 +41,20 @@ class MemoryRetention(MemorySide):
         rows = (thread.row for thread in self._threads.values())
         return {row.thread: row.source for row in rows if row.source in of and row.thread not in of}
 
-    async def delete(self, threads: Sequence[str], *, closed_before: float = 0.0) -> int:
+    async def delete(
+        self,
+        threads: Sequence[str],
+        *,
+        closed_before: float = 0.0,
+        versions: Mapping[str, Version] | None = None,
+    ) -> int:
         going = {id: self._threads[id] for id in dict.fromkeys(threads) if id in self._threads}
         self._check_left(going)
         for id, thread in going.items():
             if closed_before and not _is_over(thread, closed_before):
                 raise Conflict(f"The thread {id} has moved on, or still has something to tell.")
+            if versions and versions.get(id, thread.row.version) != thread.row.version:
+                raise Conflict(f"The thread {id} has moved on.")
         for id, thread in going.items():
             self._deleted[id] = thread
             del self._threads[id]
@@ -139,6 +152,7 @@ def _is_of(thread: str, space: str, key: str, value: bytes) -> bool:
 
 
 def _is_over(thread: MemoryThread, before: float) -> bool:
-    """Closed since before an instant, and nobody waits for anything of it."""
-    told = any(kind_of(signal) in ("born", "reported") for signal, _ in thread.inbox.values())
-    return thread.row.state == "closed" and thread.row.updated < before and not (thread.outbox or told)
+    """Closed or moved since before an instant, and nobody waits for anything of it."""
+    row, signals = thread.row, [signal for signal, _ in thread.inbox.values()]
+    told = row.state == "closed" and any(kind_of(signal) in ("born", "reported") for signal in signals)
+    return row.state in _OVER and row.updated < before and not (thread.outbox or told)

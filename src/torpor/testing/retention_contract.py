@@ -200,6 +200,35 @@ class DeletionContract(OpensStores):
             assert await store.row(idle.thread) == idle
             assert await store.delete([idle.thread], closed_before=OLD) == 1
 
+    async def test_what_is_left_of_the_moved_goes_by_age(self, opening: Opening, clock: FakeClock) -> None:
+        async with opening() as store:
+            moved, back = thread_row(state="moved"), thread_row(state="arriving")
+            for row in (moved, back):
+                await store.create(msgspec.structs.replace(row, root=row.thread), [_reported(row.thread)])
+            assert await store.closed(OLD) == [moved.thread]
+            with pytest.raises(Conflict, match=back.thread):
+                await store.delete([moved.thread, back.thread], closed_before=OLD)
+            assert await store.delete([moved.thread], closed_before=OLD) == 1
+
+    async def test_what_has_moved_on_is_not_deleted(self, opening: Opening) -> None:
+        async with opening() as store, opening() as other:
+            rows = [await _lived(store), thread_row(), thread_row()]
+            await store.create(rows[1])
+            ids = [row.thread for row in rows]
+            known = {row.thread: row.version for row in rows}
+            await other.commit(commit_on(await other.load(ids[0]), "c"))
+            for versions in (
+                known,
+                {ids[1]: Version(0, "another")},
+                {ids[1]: Version(7, rows[1].version.commit_id)},
+            ):
+                with pytest.raises(Conflict, match="has moved on"):
+                    await store.delete(ids, versions=versions)
+            assert len(await store.threads()) == 2
+            row = await store.row(ids[0])
+            assert row is not None
+            assert await store.delete(ids, versions=known | {ids[0]: row.version}) == 2
+
     async def test_nothing_is_asked_of_no_threads(self, opening: Opening) -> None:
         async with opening() as store:
             assert (await store.delete([]), await store.heirs([])) == (0, {})

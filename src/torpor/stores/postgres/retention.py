@@ -1,12 +1,12 @@
 """Deletion and forgetting in PostgreSQL, each step in a short transaction of its own."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from torpor.core.errors import Conflict, Refused
-from torpor.ports import BY_THREAD, DELETED, NAMING
+from torpor.ports import BY_THREAD, DELETED, NAMING, Version
 from torpor.stores.postgres.rows import Given
 from torpor.stores.postgres.side import PostgresSide
 from torpor.stores.statements import statements
@@ -29,20 +29,34 @@ class PostgresRetention(PostgresSide):
     async def heirs(self, threads: Sequence[str]) -> dict[str, str]:
         return dict(await self.database.ask(_SQL["heirs"], {"threads": list(threads)}))
 
-    async def delete(self, threads: Sequence[str], *, closed_before: float = 0.0) -> int:
+    async def delete(
+        self,
+        threads: Sequence[str],
+        *,
+        closed_before: float = 0.0,
+        versions: Mapping[str, Version] | None = None,
+    ) -> int:
         if not threads:
             return 0
+        at = versions or {}
         given = {
             "threads": list(threads),
             "before": float(closed_before),
             "commit_id": secrets.token_hex(8),
+            "known": list(at),
+            "counters": [one.counter for one in at.values()],
+            "commit_ids": [one.commit_id for one in at.values()],
         }
-        steps = [(_SQL[name], given) for name in ("lock", "staying", "not_over", "delete")]
-        _, staying, not_over, gone = await self.database.together(steps, isolation="READ COMMITTED")
+        steps = [(_SQL[name], given) for name in ("lock", "staying", "not_over", "elsewhere", "delete")]
+        _, staying, not_over, elsewhere, gone = await self.database.together(
+            steps, isolation="READ COMMITTED"
+        )
         if staying:
             raise Conflict("The thread {} comes of {} and stays.".format(*staying[0]))
         if not_over:
             raise Conflict(f"The thread {not_over[0][0]} has moved on, or still has something to tell.")
+        if elsewhere:
+            raise Conflict(f"The thread {elsewhere[0][0]} has moved on.")
         return int(gone[0][0])
 
     async def deleted(self, limit: int = 1000) -> list[str]:

@@ -3,13 +3,13 @@
 import json
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from torpor.core.codec import decode_record
 from torpor.core.errors import Conflict, Refused
-from torpor.ports import BY_THREAD, DELETED, NAMING
+from torpor.ports import BY_THREAD, DELETED, NAMING, Version
 from torpor.stores.sqlite import segments
 from torpor.stores.sqlite.side import SqliteSide
 from torpor.stores.statements import statements
@@ -40,9 +40,15 @@ class SqliteRetention(SqliteSide):
             lambda connection: dict(connection.execute(_SQL["heirs"], given).fetchall())
         )
 
-    async def delete(self, threads: Sequence[str], *, closed_before: float = 0.0) -> int:
+    async def delete(
+        self,
+        threads: Sequence[str],
+        *,
+        closed_before: float = 0.0,
+        versions: Mapping[str, Version] | None = None,
+    ) -> int:
         return await self.database.write(
-            lambda connection: delete(connection, threads, closed_before), heavy=True
+            lambda connection: delete(connection, threads, closed_before, versions or {}), heavy=True
         )
 
     async def deleted(self, limit: int = 1000) -> list[str]:
@@ -150,15 +156,28 @@ def _names(
     return [name for (name,) in connection.execute(_SQL[statement], given)]
 
 
-def delete(connection: sqlite3.Connection, threads: Sequence[str], closed_before: float) -> int:
+def delete(
+    connection: sqlite3.Connection,
+    threads: Sequence[str],
+    closed_before: float,
+    versions: Mapping[str, Version],
+) -> int:
     """Take threads away, all or none."""
-    given = {"threads": json.dumps(list(threads)), "before": closed_before, "commit_id": secrets.token_hex(8)}
+    given: dict[str, object] = {
+        "threads": json.dumps(list(threads)),
+        "before": closed_before,
+        "commit_id": secrets.token_hex(8),
+    }
     staying = connection.execute(_SQL["staying"], given).fetchone()
     if staying is not None:
         raise Conflict("The thread {} comes of {} and stays.".format(*staying))
     moved_on = connection.execute(_SQL["not_over"], given).fetchone() if closed_before else None
     if moved_on is not None:
         raise Conflict(f"The thread {moved_on[0]} has moved on, or still has something to tell.")
+    given["versions"] = json.dumps([(id, one.counter, one.commit_id) for id, one in versions.items()])
+    elsewhere = connection.execute(_SQL["elsewhere"], given).fetchone() if versions else None
+    if elsewhere is not None:
+        raise Conflict(f"The thread {elsewhere[0]} has moved on.")
     return connection.execute(_SQL["delete"], given).rowcount
 
 

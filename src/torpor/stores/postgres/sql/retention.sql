@@ -3,7 +3,7 @@ coalesce(%(now)s::float8, extract(epoch FROM statement_timestamp())::float8)
 
 -- name: closed
 SELECT DISTINCT coalesce(nullif(root, ''), thread) AS top FROM torpor.threads
-WHERE state = 'closed' AND state <> 'open' AND updated < %(before)s
+WHERE state IN ('closed', 'moved') AND state <> 'open' AND updated < %(before)s
     AND coalesce(nullif(root, ''), thread) > %(after)s
 ORDER BY top LIMIT %(limit)s
 
@@ -31,13 +31,20 @@ LIMIT 1
 -- name: not_over
 SELECT thread FROM torpor.threads
 WHERE %(before)s > 0 AND thread = ANY (%(threads)s::text[]) AND state <> 'deleted' AND (
-    state <> 'closed' OR updated >= %(before)s
+    state NOT IN ('closed', 'moved') OR updated >= %(before)s
     OR EXISTS (SELECT FROM torpor.outbox WHERE outbox.thread = threads.number)
-    OR EXISTS (
+    OR state = 'closed' AND EXISTS (
         SELECT FROM torpor.signals
         WHERE signals.thread = threads.number AND outcome IS NULL AND kind IN ('born', 'reported')
     )
 )
+LIMIT 1
+
+-- name: elsewhere
+SELECT at.thread FROM torpor.threads AS at
+JOIN unnest(%(known)s::text[], %(counters)s::bigint[], %(commit_ids)s::text[])
+    AS wanted (thread, counter, commit_id) USING (thread)
+WHERE at.state <> 'deleted' AND (at.counter <> wanted.counter OR at.commit_id <> wanted.commit_id)
 LIMIT 1
 
 -- name: delete
@@ -45,7 +52,7 @@ WITH gone AS (
     UPDATE torpor.threads SET
         state = 'deleted', counter = counter + 1, commit_id = %(commit_id)s, owes = false
     WHERE thread = ANY (%(threads)s::text[]) AND state <> 'deleted'
-        AND NOT EXISTS ($staying) AND NOT EXISTS ($not_over)
+        AND NOT EXISTS ($staying) AND NOT EXISTS ($not_over) AND NOT EXISTS ($elsewhere)
     RETURNING 1
 )
 SELECT count(*) FROM gone

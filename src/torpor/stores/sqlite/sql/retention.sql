@@ -1,7 +1,7 @@
 -- name: closed
 SELECT DISTINCT coalesce(nullif(root, ''), thread) AS top
 FROM threads INDEXED BY threads_not_open
-WHERE state = 'closed' AND state <> 'open' AND updated < :before AND top > :after
+WHERE state IN ('closed', 'moved') AND state <> 'open' AND updated < :before AND top > :after
 ORDER BY top LIMIT :limit
 
 -- name: heirs
@@ -33,9 +33,21 @@ LIMIT 1
 WITH $going
 SELECT thread
 FROM threads JOIN going USING (thread)
-WHERE state <> 'closed' OR updated >= :before
+WHERE state NOT IN ('closed', 'moved') OR updated >= :before
     OR EXISTS (SELECT 1 FROM outbox WHERE outbox.thread = threads.number)
-    OR EXISTS (SELECT 1 FROM inbox WHERE inbox.thread = threads.number AND kind IN ('born', 'reported'))
+    OR (
+        state = 'closed'
+        AND EXISTS (SELECT 1 FROM inbox WHERE inbox.thread = threads.number AND kind IN ('born', 'reported'))
+    )
+LIMIT 1
+
+-- name: elsewhere
+WITH wanted (thread, counter, commit_id) AS (
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
+    FROM json_each(:versions)
+)
+SELECT threads.thread FROM wanted JOIN threads USING (thread)
+WHERE state <> 'deleted' AND (threads.counter <> wanted.counter OR threads.commit_id <> wanted.commit_id)
 LIMIT 1
 
 -- name: delete
