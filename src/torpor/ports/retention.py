@@ -47,9 +47,9 @@ class Retention(Protocol):
         From then on no verb but ``deleted``, ``erase`` and ``footprint`` finds them: a slice under way cannot
         commit, what is posted is for nobody, no thread is born of them, and nobody else can have their ids
         before all is erased. ``Conflict`` if a thread that stays has one of them as its parent or its source;
-        with ``closed_before`` also if one of them is neither closed nor *moved*, was changed since then, has an
-        effect in its outbox, or is closed with a birth or report in its inbox; with ``versions`` also if one of
-        these is there at another version.
+        if one of ``versions`` is there at another version, or one that is ``AWAY`` (see ``core.moves``) is not
+        named there; with ``closed_before`` also if one of them is neither closed nor *moved*, was changed since
+        then, has an effect in its outbox, or is closed with a birth or report in its inbox.
         """
 
     async def deleted(self, limit: int = 1000) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torpor.core.codec import decode_record
 from torpor.core.errors import Conflict, Refused
-from torpor.core.moves import MOVED
+from torpor.core.moves import AWAY, MOVED
 from torpor.core.signals import kind_of
 from torpor.core.views import views_space
 from torpor.ports import BY_THREAD, NAMING, Version
@@ -53,7 +53,8 @@ class MemoryRetention(MemorySide):
         for id, thread in going.items():
             if closed_before and not _is_over(thread, closed_before):
                 raise Conflict(f"The thread {id} has moved on, or still has something to tell.")
-            if versions and versions.get(id, thread.row.version) != thread.row.version:
+            known = (versions or {}).get(id, None if thread.row.state in AWAY else thread.row.version)
+            if known != thread.row.version:
                 raise Conflict(f"The thread {id} has moved on.")
         for id, thread in going.items():
             self._deleted[id] = thread

@@ -206,9 +206,16 @@ class DeletionContract(OpensStores):
             for row in (moved, back):
                 await store.create(msgspec.structs.replace(row, root=row.thread), [_reported(row.thread)])
             assert await store.closed(OLD) == [moved.thread]
+            known = {row.thread: row.version for row in (moved, back)}
             with pytest.raises(Conflict, match=back.thread):
-                await store.delete([moved.thread, back.thread], closed_before=OLD)
-            assert await store.delete([moved.thread], closed_before=OLD) == 1
+                await store.delete([moved.thread, back.thread], closed_before=OLD, versions=known)
+            assert await store.delete([moved.thread], closed_before=OLD, versions=known) == 1
+            for state in ("moving", "arriving", "moved"):
+                row = thread_row(state=state)
+                await store.create(row)
+                with pytest.raises(Conflict, match=row.thread):
+                    await store.delete([row.thread])
+                assert await store.delete([row.thread], versions={row.thread: row.version}) == 1
 
     async def test_what_has_moved_on_is_not_deleted(self, opening: Opening) -> None:
         async with opening() as store, opening() as other:

@@ -175,7 +175,7 @@ def delete(
     if moved_on is not None:
         raise Conflict(f"The thread {moved_on[0]} has moved on, or still has something to tell.")
     given["versions"] = json.dumps([(id, one.counter, one.commit_id) for id, one in versions.items()])
-    elsewhere = connection.execute(_SQL["elsewhere"], given).fetchone() if versions else None
+    elsewhere = connection.execute(_SQL["elsewhere"], given).fetchone()
     if elsewhere is not None:
         raise Conflict(f"The thread {elsewhere[0]} has moved on.")
     return connection.execute(_SQL["delete"], given).rowcount

@@ -45,6 +45,10 @@ SELECT at.thread FROM torpor.threads AS at
 JOIN unnest(%(known)s::text[], %(counters)s::bigint[], %(commit_ids)s::text[])
     AS wanted (thread, counter, commit_id) USING (thread)
 WHERE at.state <> 'deleted' AND (at.counter <> wanted.counter OR at.commit_id <> wanted.commit_id)
+UNION ALL
+SELECT at.thread FROM torpor.threads AS at
+WHERE at.thread = ANY (%(threads)s::text[]) AND at.state IN ('moving', 'arriving', 'moved')
+    AND at.thread <> ALL (%(known)s::text[])
 LIMIT 1
 
 -- name: delete

@@ -48,6 +48,10 @@ WITH wanted (thread, counter, commit_id) AS (
 )
 SELECT threads.thread FROM wanted JOIN threads USING (thread)
 WHERE state <> 'deleted' AND (threads.counter <> wanted.counter OR threads.commit_id <> wanted.commit_id)
+UNION ALL
+SELECT thread FROM threads
+WHERE thread IN (SELECT value FROM json_each(:threads)) AND state IN ('moving', 'arriving', 'moved')
+    AND thread NOT IN (SELECT thread FROM wanted)
 LIMIT 1
 
 -- name: delete
