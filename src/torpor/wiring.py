@@ -104,6 +104,8 @@ class Parts:
         bridge: Bridge | None = None,
         mcp: Mapping[str, McpServer] | None = None,
         keep: Keep | None = None,
+        live: LocalLive | None = None,
+        worker: str = "",
     ) -> None:
         self.url = url
         self.agents = check_agents(agents)
@@ -120,6 +122,7 @@ class Parts:
         self._transport = transport
         self._bridge = bridge
         self._named = mcp or {}
+        self._worker = worker or f"{socket.gethostname()}/{os.getpid()}"
         self._authorizations: Authorizations | None = None
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
@@ -129,7 +132,7 @@ class Parts:
         self.backend: Backend = store
         self.store: Store = store
         self.side: Side = store
-        self.live = LocalLive() if backends else _live_over(store)
+        self.live = live or (LocalLive() if backends else _live_over(store))
 
     async def __aenter__(self) -> Self:
         self._stack.push_async_callback(self.store.close)
@@ -144,7 +147,7 @@ class Parts:
         return self
 
     async def _join(self) -> None:
-        self.keys = await Keys.open(self.side)
+        self.keys = await Keys.open(self.side, passed=asyncio.get_running_loop().time)
         members = [Joined(agent, self.side, self.store, named=self._named) for agent in self.agents]
         self.roster = Roster(members)
         self.mcp = await self._mcp_bridge(members)
@@ -159,7 +162,7 @@ class Parts:
         self._stack.push_async_callback(forwarding.close)
         self.callbacks = Callbacks(
             self.store, self.side, self.keys, self.clock, servers=self.servers.values(), live=self.live,
-            forward=forwarding,
+            forward=forwarding, fresh=lambda: self.ids.hex(32),
         )  # fmt: skip
         self.threads = Threads(
             self.backend, self.side, self.queue, self.live, self.roster, self.clock, self.ids, fits=fits
@@ -188,7 +191,7 @@ class Parts:
             ids=self.ids,
             dispatch=self.dispatcher,
             claim=self._claim,
-            worker=f"{socket.gethostname()}/{os.getpid()}",
+            worker=self._worker,
         )
 
     async def _mcp_bridge(self, members: Sequence[Joined]) -> McpBridge:

@@ -381,8 +381,8 @@ class Dispatcher:
         except TorporError as error:
             log.warning("Claims could not be renewed: %s", error)
             return
-        lost = set(effects) - {row.effect.id for row in kept}
-        for effect in lost:
+        mine = {row.effect.id for row in kept}
+        for effect in [effect for effect in effects if effect not in mine]:
             id = f"{thread}/{effect}"
             if id in self._held:
                 self._tasks[id].cancel()

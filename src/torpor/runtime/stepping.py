@@ -7,7 +7,6 @@ begun is begun by another step, what was cut short is tried again.
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -91,7 +90,7 @@ class _Walk:
         self._effects = dispatcher.over(self)  # type: ignore[arg-type]
         self._kit: Kit = msgspec.structs.replace(kit, dispatch=self)
         self._side_by_side = side_by_side
-        self._me = f"{kit.worker}/{secrets.token_urlsafe(9)}"
+        self._me = f"{kit.worker}/{kit.ids.text(12)}"
         began = kit.clock.now()
         self._begins_until = began + deadline * BEGINS
         self._works_until = began + deadline - min(2.0, deadline * WINDS_UP)

@@ -58,6 +58,8 @@ class Worker:
         self._running: dict[str, tuple[Running, asyncio.Task[Outcome | None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
+        self._begun = asyncio.Event()
+        """Something runs, or did a tick ago."""
         self._cut: set[asyncio.Task[Any] | None] = set()
         """Slots whose completion was cut, as far as they may not have noticed yet."""
         self.slices = 0
@@ -141,6 +143,7 @@ class Worker:
         """Run slices of one thread while they follow at once, then give the lease back."""
         running = Running(lease)
         self._running[lease.thread] = (running, task)  # type: ignore[assignment]
+        self._begun.set()
         again_at = 0.0
         try:
             for _ in range(SLICES_PER_LEASE):
@@ -195,10 +198,13 @@ class Worker:
 
     async def _watch(self) -> None:
         while True:
+            await self._begun.wait()  # an idle process does not even tick
             await self._clock.sleep(TICK)
             try:
                 if self._running:
                     await self._look()
+                else:
+                    self._begun.clear()
             except Exception:
                 log.exception("Looking after what runs failed in a way it should not")
 
