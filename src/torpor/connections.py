@@ -11,6 +11,8 @@ HEAD_SECONDS = 15.0
 """Seconds that the head of a request may take, from the opening of its connection or its first byte."""
 MOST = 8_192
 """Connections at once; fewer where the process may not open so many files."""
+ABORT = "torpor.abort"
+"""Extension of a request's scope: ``call`` ends its connection, and forgets what was still to be sent."""
 SPARE_FILES = 128
 """Files that the process can still open when it takes no more connections."""
 
@@ -45,6 +47,10 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if self._idle_bytes > HEAD_LIMIT:
             self.transport.abort()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope.setdefault("extensions", {})[ABORT] = {"call": self.transport.abort}
 
     def on_headers_complete(self) -> None:
         self._idle_bytes = 0

@@ -65,7 +65,7 @@ def decode_head(body: bytes, shape: int = SHAPE) -> Head:
 def _decode(read: Callable[[bytes], T], body: bytes, what: str) -> T:
     try:
         return read(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         if isinstance(error, msgspec.ValidationError) and _is_map(body):
             raise Unavailable(
                 f"A stored {what} is of a kind this release does not know ({error}). Upgrade it."
@@ -77,5 +77,5 @@ def _is_map(body: bytes) -> bool:
     """Whether bytes are whole and a map, as every release writes them."""
     try:
         return isinstance(msgspec.msgpack.decode(body), dict)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False

@@ -14,6 +14,8 @@ class View(Stored, frozen=True):
     seq: int = 0
     """The number that its source gave it; 0 if it gave none."""
     at: float = 0.0
+    server: str = ""
+    """The tool server that sent it; empty where its call was over, so that nobody could tell."""
 
 
 class Progress(Stored, frozen=True):

@@ -154,14 +154,18 @@ class Anthropic:
 
     def _client(self) -> "AsyncAnthropic":
         import httpx2
-        from anthropic import AsyncAnthropic
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
+        from torpor.models.bounded import IDENTITY, bounding
+
+        silence = httpx2.Timeout(self._silence, connect=self._connect)
         return AsyncAnthropic(
             api_key=self._key() or None,
             base_url=self._base_url,
             max_retries=0,
-            default_headers=self._headers,
-            timeout=httpx2.Timeout(self._silence, connect=self._connect),
+            default_headers={**IDENTITY, **(self._headers or {})},
+            timeout=silence,
+            http_client=DefaultAsyncHttpxClient(timeout=silence, event_hooks=bounding(self.name)),
         )
 
     async def _open(self, body: bytes, reason: Reason) -> "AsyncStream[object]":

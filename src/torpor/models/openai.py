@@ -134,14 +134,18 @@ class OpenAI:
 
     def _client(self) -> "AsyncOpenAI":
         import httpx2
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
+        from torpor.models.bounded import IDENTITY, bounding
+
+        silence = httpx2.Timeout(self._silence, connect=self._connect)
         return AsyncOpenAI(
             api_key=self._key() or None,
             base_url=self._base_url,
             max_retries=0,
-            default_headers=self._headers,
-            timeout=httpx2.Timeout(self._silence, connect=self._connect),
+            default_headers={**IDENTITY, **(self._headers or {})},
+            timeout=silence,
+            http_client=DefaultAsyncHttpxClient(timeout=silence, event_hooks=bounding(self.name)),
         )
 
     async def _open(self, body: bytes, reason: Reason) -> "AsyncStream[object]":

@@ -1,12 +1,23 @@
 """Following one thread: live events of this process, and looks for what other processes write."""
 
 import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from itertools import accumulate
 from typing import Self
 
-from torpor.ports import Clock, Live, LiveEvent
+from torpor.core.codec import decode_message
+from torpor.ports import Clock, Live, LiveEvent, Store, StoredMessage
+from torpor.runtime.replies import Entry
 
 POLL = 0.2
 """Seconds between looks at the store for what another process may have written."""
+FIRST_PAGE, PAGE = 32, 500
+"""Messages that are read at once, at first and at most."""
+HEAVY = 1024 * 1024
+"""Bytes of them that are kept for one who does not take them; one message is kept in any case."""
+GATHERED = 64 * 1024
+"""Characters of events after which no more are taken at once."""
 
 
 class Follower:
@@ -51,8 +62,40 @@ class Follower:
     async def _gather(self, seconds: float) -> list[LiveEvent]:
         done, _ = await asyncio.wait([self._arm()], timeout=seconds)
         events: list[LiveEvent] = []
-        while done:
+        size = 0
+        while done and size < GATHERED:
             events.append(done.pop().result())
+            size += len(events[-1].text)
             self._next = None
             done, _ = await asyncio.wait([self._arm()], timeout=0)
         return events
+
+
+async def committed(
+    store: Store, live: Live, clock: Clock, thread: str, after: int
+) -> AsyncGenerator[Entry | LiveEvent]:
+    """Messages after a position, then what comes, with live events between; for ever.
+
+    Whoever is slow in taking them holds little: what was told is let go of before the next is asked for.
+    """
+    async with Follower(live, clock, thread) as news:
+        page = FIRST_PAGE
+        while True:
+            found = await store.read(thread, after, page)
+            kept = _light(found)
+            is_all = len(kept) == len(found) < page
+            page = min(PAGE, max(1, 2 * len(kept)))
+            del found
+            while kept:
+                one = kept.popleft()
+                after = one.position
+                yield Entry(after, decode_message(one.body))
+            if is_all:
+                for event in await news.events():
+                    yield event
+
+
+def _light(found: Sequence[StoredMessage]) -> deque[StoredMessage]:
+    """The first messages, as many as are not heavy together; one at least."""
+    sizes = accumulate(len(one.body) for one in found)
+    return deque(one for one, size in zip(found, sizes, strict=True) if size <= HEAVY or one is found[0])

@@ -10,6 +10,10 @@ from torpor.core.turn import Gathering
 from torpor.ports import LiveEvent
 
 BUFFERED = 1_000
+HELD = 512 * 1024
+"""Characters of the events that one watcher has not taken yet; the oldest make room."""
+HELD_BY_ALL = 64 * 1024 * 1024
+"""Characters that all watchers of this process together have not taken; who brings more loses its oldest."""
 STARTED = LiveEvent("started")
 
 
@@ -19,6 +23,7 @@ class LocalLive:
     def __init__(self) -> None:
         self._watchers: dict[str, list[_Watcher]] = {}
         self._running: dict[str, Gathering] = {}
+        self._held = _Held()
 
     def publish(self, thread: str, event: LiveEvent) -> None:
         """Tell whoever watches; never waits, never fails."""
@@ -47,7 +52,7 @@ class LocalLive:
 
     async def follow(self, thread: str) -> AsyncIterator[LiveEvent]:
         """What is published from now on, after a snapshot of the text that is being written."""
-        watcher = _Watcher()
+        watcher = _Watcher(self._held)
         self._watchers.setdefault(thread, []).append(watcher)
         try:
             for event in self._snapshot(thread):
@@ -67,6 +72,7 @@ class LocalLive:
     def _leave(self, thread: str, watcher: "_Watcher") -> None:
         watchers = self._watchers[thread]
         watchers.remove(watcher)
+        watcher.clear()
         if not watchers:
             del self._watchers[thread]
 
@@ -82,17 +88,45 @@ def event_of(chunk: AnyChunk) -> LiveEvent | None:
     return None
 
 
-class _Watcher:
+class _Held:
+    """Characters that all watchers hold."""
+
     def __init__(self) -> None:
-        self._events: deque[LiveEvent] = deque(maxlen=BUFFERED)
+        self.size = 0
+
+
+class _Watcher:
+    def __init__(self, all_held: _Held) -> None:
+        self._events: deque[LiveEvent] = deque()
+        self._size = 0
+        self._all = all_held
         self._news = asyncio.Event()
 
     def put(self, event: LiveEvent) -> None:
         self._events.append(event)
+        self._count(len(event.text))
+        while self._events and (
+            self._size > HELD or self._all.size > HELD_BY_ALL or len(self._events) > BUFFERED
+        ):
+            self._take()
         self._news.set()
 
     async def get(self) -> LiveEvent:
         while not self._events:
             self._news.clear()
             await self._news.wait()
-        return self._events.popleft()
+        return self._take()
+
+    def clear(self) -> None:
+        """Let go of all that was not taken."""
+        while self._events:
+            self._take()
+
+    def _take(self) -> LiveEvent:
+        event = self._events.popleft()
+        self._count(-len(event.text))
+        return event
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        self._all.size += size

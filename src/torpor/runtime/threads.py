@@ -1,6 +1,7 @@
 """Threads from outside: start, speak, ask what they wait for, watch. Each is a post and a ring, or a read."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from hashlib import sha256
 from typing import Any, Unpack
 
@@ -28,7 +29,7 @@ from torpor.ports import Asked, Backend, Clock, Live, LiveEvent, Queue, Ring, Ro
 from torpor.runtime import questions
 from torpor.runtime.equip import keeper
 from torpor.runtime.explain import Explanation, Known, explain
-from torpor.runtime.following import Follower
+from torpor.runtime.following import Follower, committed
 from torpor.runtime.forking import Fork, forked
 from torpor.runtime.given import agent_name, check_fits, idempotency_key, thread_id, title, words
 from torpor.runtime.ids import Ids
@@ -44,8 +45,6 @@ SAID = "said"
 """Space of what was said under each key, by thread and key."""
 STARTS = "starts"
 """Space of what was started under each key."""
-PAGE = 500
-"""Messages that are read at once for a watcher."""
 
 
 class Threads:
@@ -289,16 +288,9 @@ class Threads:
     async def committed(self, thread: str, after: int = 0) -> AsyncIterator[Entry | LiveEvent]:
         """Committed messages after a position, then what comes, with live events between; for ever."""
         await self.row(thread)
-        async with Follower(self.live, self.clock, thread) as news:
-            position = after
-            while True:
-                entries = await self._read(thread, position, PAGE)
-                for entry in entries:
-                    position = entry.position
-                    yield entry
-                if len(entries) < PAGE:
-                    for event in await news.events():
-                        yield event
+        async with aclosing(committed(self.store, self.live, self.clock, thread, after)) as items:
+            async for item in items:
+                yield item
 
     async def _read(self, thread: str, after: int, limit: int) -> list[Entry]:
         stored = await self.store.read(thread, after, limit)

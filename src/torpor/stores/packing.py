@@ -9,8 +9,12 @@ from typing import Any
 import msgspec
 import zstandard
 
+from torpor.core.errors import Broken
+
 LEVEL = 3
 """Higher ones take far longer and give little: single histories are too short for them."""
+WIDEST = 128 * 1024
+"""Bytes that one compressed byte can stand for at most: a block of the format holds no more."""
 
 
 def pack(value: Any) -> bytes:
@@ -20,5 +24,10 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(body: bytes, shape: Any = Any) -> Any:
-    """What was packed."""
-    return msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(body), type=shape)
+    """What was packed. ``Broken`` for damaged bytes, before they are given the room that they ask for."""
+    try:
+        if zstandard.frame_content_size(body) > WIDEST * len(body):
+            raise Broken("Packed rows cannot be read: their bytes are damaged (no such size).")
+        return msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(body), type=shape)
+    except (zstandard.ZstdError, msgspec.DecodeError, RecursionError, MemoryError) as error:
+        raise Broken(f"Packed rows cannot be read: their bytes are damaged ({error}).") from error

@@ -18,9 +18,10 @@ from torpor.core.moves import ARRIVING, AWAY, MOVED, MOVING
 from torpor.core.signals import AnySignal, Finished, HappenedSignal, RequestedSignal
 from torpor.core.thread import OpenCall, Subscription
 from torpor.core.tiers import not_before, start_by
+from torpor.core.waits import MOST
 from torpor.ports import AUTHORIZATIONS, FORWARDS, WEBHOOKS, Clock, Live, Ring, Side, Store
 from torpor.tools.catalog import RapServer
-from torpor.tools.opened import Opened, open_call
+from torpor.tools.opened import Opened, asks_too_much, open_call
 from torpor.tools.protocol import (
     SETTLE_NOTHING,
     AnyCallback,
@@ -222,9 +223,9 @@ class Callbacks:
             return _TAKEN
         head = opened.head
         try:
-            await self._views.take(
-                message, opened.token.call, {*head.pending, *head.detached} if head else ()
-            )
+            open_calls = {*head.pending, *head.detached} if head else ()
+            server = opened.call.server if opened.call else ""
+            await self._views.take(message, opened.token.call, open_calls, server)
         except Unshown as error:
             return self._refused(opened, Outcome(error.status, str(error)))
         await self._still_here(opened)
@@ -317,6 +318,9 @@ class Callbacks:
             return await self._late(opened, id)
         if isinstance(opened.call, Subscription):
             return self._refused(opened, Outcome(400, "The call is settled, so nobody is asked for it."))
+        many = asks_too_much(opened, await self._store.inbox(message.thread))
+        if many and not await self._side.seen(message.thread, id):
+            return self._refused(opened, Outcome(400, f"A call may ask people for {MOST} things at a time."))
         signal = RequestedSignal(
             message.thread, id, self._clock.now(), by, call=message.call, kind=kind, expires=message.expires
         )

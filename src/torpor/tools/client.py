@@ -33,6 +33,8 @@ CONNECT_SECONDS = 5.0
 MIGRATION_SECONDS = 1_800.0
 """Seconds that a server may take to move a session."""
 RETRY_AFTER_MOST = 86_400.0
+OF_THE_ASKER = frozenset({401, 403, 407, 408, 421, 425, 426, 429})
+"""Statuses that say something of who asks, or of the moment, and nothing of the call that is asked about."""
 ANSWER_LIMIT = 64 * 1024
 """Bytes that are read of an answer to a question, or of a reason."""
 REASON_SHOWN = 500
@@ -334,6 +336,8 @@ async def _standing(answer: aiohttp.ClientResponse) -> str:
         return protocol.status_answer(body) if len(body) <= ANSWER_LIMIT else "invalid"
     if status in (404, 405):
         return "missing"
+    if status in OF_THE_ASKER:
+        return "unknown"
     return "invalid" if 400 <= status < 500 else "unknown"
 
 

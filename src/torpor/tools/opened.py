@@ -1,9 +1,13 @@
 """What a callback is judged by: its token, the thread that it names, and what is open of its call."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from torpor.core.messages import By
+from torpor.core.signals import AnySignal, RequestedSignal
 from torpor.core.thread import Head, OpenCall, Subscription
+from torpor.core.waits import MOST
 from torpor.ports import Row
 from torpor.tools.signatures import ID, Secrets, Verified
 from torpor.tools.strict import ID_LIMIT
@@ -55,3 +59,10 @@ def open_call(head: Head, call: str) -> OpenCall | Subscription | None:
     if head.state == "closed":
         return None
     return head.pending.get(call) or head.detached.get(call) or head.subscriptions.get(call)
+
+
+def asks_too_much(opened: Opened, inbox: Iterable[AnySignal]) -> bool:
+    """Whether a call has as many questions open, or on their way, as it may."""
+    call, waits = opened.token.call, opened.head.waits.values() if opened.head else ()
+    coming = sum(isinstance(one, RequestedSignal) and one.call == call for one in inbox)
+    return coming + sum(wait.call == call for wait in waits) >= MOST

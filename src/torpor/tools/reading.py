@@ -13,6 +13,12 @@ from torpor.ports import Side, StoredMessage
 PAGE = 12_000
 """Characters that one reading of a stored result gives at most."""
 
+BLOCK = 1024 * 1024
+"""Bytes of a stored result that are looked at at once."""
+
+CONTINUING = bytes(range(0x80, 0xC0))
+"""Bytes with which no character begins in UTF-8."""
+
 PLACES = 16
 """Digits that no position has."""
 
@@ -77,5 +83,21 @@ async def _stored(reach: Reach, handle: str, start: int, length: int) -> str | N
     if handle.endswith("a"):
         body = await reach.blob(handle, start, length + 1)
         return None if body is None else body.decode("ascii", "replace")
-    body = await reach.blob(handle)
-    return None if body is None else body.decode("utf-8", "replace")[start : start + length + 1]
+    return await _counted(reach, handle, start, length + 1)
+
+
+async def _counted(reach: Reach, handle: str, start: int, length: int) -> str | None:
+    """Some characters of a blob in which one may have several bytes: those before them are only counted."""
+    at, kept = 0, b""
+    while body := await reach.blob(handle, at, BLOCK):
+        at += len(body)
+        passed = len(body.translate(None, CONTINUING))
+        if kept or passed > start:
+            kept += body
+            if len(kept.translate(None, CONTINUING)) > start + length:
+                break
+        else:
+            start -= passed
+    if not at and body is None:
+        return None
+    return kept.lstrip(CONTINUING).decode("utf-8", "replace")[start : start + length]

@@ -38,14 +38,17 @@ class Views:
         self._live = live
         self._one_by_one = asyncio.Lock()
 
-    async def take(self, sent: protocol.View, call: str, open_calls: Collection[str]) -> None:
+    async def take(
+        self, sent: protocol.View, call: str, open_calls: Collection[str], server: str = ""
+    ) -> None:
         """Keep a view, which came on the callback URL of ``call``; ``Unshown`` if there is no room for it.
 
-        One that is older than what is kept changes nothing.
+        One that is older than what its server has sent changes nothing. Numbers of another server do not
+        count: each begins where it likes.
         """
         if len(sent.text.encode()) > VIEW_LIMIT:
             raise Unshown(413, f"A view may have {VIEW_LIMIT:,} bytes.")
-        view = View(sent.type, sent.text if sent.content else "", sent.seq, self._clock.now())
+        view = View(sent.type, sent.text if sent.content else "", sent.seq, self._clock.now(), server)
         async with self._one_by_one:
             if not await self._keep(sent.thread, view):
                 return
@@ -58,13 +61,15 @@ class Views:
         space = views_space(thread)
         kept = await self._side.get(space, view.type)
         before = _view.decode(kept) if kept is not None else View(view.type)
+        if before.server and view.server and before.server != view.server:
+            before = msgspec.structs.replace(before, seq=0)
         if view.seq and view.seq <= before.seq:
             return False
         if kept is None and not (view.content or view.seq):
             return False
         if kept is None or (view.content and not before.content):
             await self._make_sure_of_room(space, view, known=kept is not None)
-        view = msgspec.structs.replace(view, seq=view.seq or before.seq)
+        view = msgspec.structs.replace(view, seq=view.seq or before.seq, server=view.server or before.server)
         await self._side.put(space, view.type, msgspec.msgpack.encode(view))
         return True
 

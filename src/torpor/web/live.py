@@ -7,6 +7,7 @@ none.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any, cast
 
 import msgspec
@@ -14,10 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from torpor.connections import ABORT
 from torpor.core.errors import TorporError
 from torpor.ports import LiveEvent
 from torpor.runtime.replies import Entry
 from torpor.runtime.threads import Threads
+from torpor.web.bodies import SMALL, Crowded, Room
 from torpor.web.problems import Problem, answer_error
 from torpor.web.shapes import received, shown
 
@@ -25,6 +28,12 @@ KEEP_ALIVE = 15.0
 """Seconds of silence after which a comment is sent."""
 STREAMS = 1_000
 """Streams at once; more are told to come again."""
+ROOM = 128 * 1024 * 1024
+"""Bytes that are on their way in all streams together; one that would bring more ends, and comes back."""
+PATIENCE = 30.0
+"""Seconds for which a client may take nothing of what it is sent, before it is dropped."""
+SLOWEST = 64 * 1024
+"""Bytes a second that it must take of what is large."""
 
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -41,6 +50,8 @@ class Streams:
         self.threads = threads
         self.keep_alive = keep_alive
         self.closing = asyncio.Event()
+        self.room = Room(ROOM)
+        self.patience = PATIENCE
         self.count = 0
         """Streams that are open."""
 
@@ -72,7 +83,7 @@ class _Stream(Response):
         self._thread = thread
         self._after = after
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         gone = asyncio.create_task(_gone(receive))
         tasks = [
@@ -87,15 +98,37 @@ class _Stream(Response):
             self._streams.count -= 1
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        if gone.cancelled():
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(ended[0], TimeoutError):
+            _abort(scope)
+        elif gone.cancelled():
+            await self._finish(scope, send)
+
+    async def _finish(self, scope: Scope, send: Send) -> None:
+        try:
+            async with asyncio.timeout(self._streams.patience):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            _abort(scope)
 
     async def _pump(self, send: Send) -> None:
-        async for block in self._blocks():
-            await send({"type": "http.response.body", "body": block, "more_body": True})
+        async with aclosing(self._blocks()) as blocks:
+            async for block in blocks:
+                try:
+                    await self._send(send, block)
+                except Crowded:
+                    return
 
-    async def _blocks(self) -> AsyncIterator[bytes]:
+    async def _send(self, send: Send, block: bytes) -> None:
+        """Send a block; if it is large, wait until it is on its way. ``TimeoutError``: nobody takes it."""
+        with self._streams.room.share() as grow:
+            grow(len(block))
+            async with asyncio.timeout(self._streams.patience + len(block) / SLOWEST):
+                await send({"type": "http.response.body", "body": block, "more_body": True})
+                if len(block) > SMALL:
+                    await send({"type": "http.response.body", "body": b"", "more_body": True})
+
+    async def _blocks(self) -> AsyncGenerator[bytes]:
         yield b"retry: 2000\n\n"
         items = cast(
             "AsyncGenerator[Entry | LiveEvent]", self._streams.threads.committed(self._thread, self._after)
@@ -129,6 +162,13 @@ class _Stream(Response):
 
 def _next(items: AsyncIterator[Entry | LiveEvent]) -> "asyncio.Future[Entry | LiveEvent]":
     return asyncio.ensure_future(anext(items))
+
+
+def _abort(scope: Scope) -> None:
+    """Let go of a connection with all that it was still to take, where the server says how."""
+    abort = scope.get("extensions", {}).get(ABORT, {}).get("call")
+    if abort is not None:
+        abort()
 
 
 async def _gone(receive: Receive) -> None:
