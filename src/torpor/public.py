@@ -17,12 +17,13 @@ from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
 from torpor.core.views import View
 from torpor.ports import Asked, LiveEvent, Row
+from torpor.runtime.deletion import Deleted, delete
 from torpor.runtime.explain import Explanation
 from torpor.runtime.given import context_text, filters
 from torpor.runtime.moving import PATIENCE, Mover, stay
 from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.replies import Entry, Reply
-from torpor.runtime.retention import Deleted, Keep, Pruned, delete, prune
+from torpor.runtime.retention import Keep, Pruned, prune
 from torpor.runtime.stepped import StepResult
 from torpor.runtime.stepping import DEADLINE, SIDE_BY_SIDE, step
 from torpor.runtime.threads import Receipt

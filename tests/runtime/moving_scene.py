@@ -12,14 +12,14 @@ from torpor.core.codec import decode_head, decode_message, encode
 from torpor.core.effects import Effect, Invoke
 from torpor.core.errors import Refused
 from torpor.core.messages import Born, Call, Equipped, Message, Moved, Noted, Result, Said, Text, Turn
-from torpor.core.moves import ARRIVING, MOVED
+from torpor.core.moves import MOVED
 from torpor.core.signals import Due, HappenedSignal
 from torpor.core.thread import fold
 from torpor.ports import FORWARDS, Commit, Exported, Row, StoredMessage, Version
 from torpor.queues.memory import MemoryQueue
 from torpor.runtime.ids import Ids
 from torpor.runtime.moving import Mover, stay
-from torpor.runtime.moving_tree import MOVES
+from torpor.runtime.moving_plan import MOVES
 from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import Database, SqliteStore
 from torpor.testing.clock import FakeClock
@@ -60,7 +60,9 @@ def place(url: str, store: Any, queue: Any) -> Any:
     async def callback_url(thread: str, call: str, server: str = "", *, signs: bool = False) -> str:
         return f"{url}/{thread}/{call}/{server}"
 
-    return SimpleNamespace(url=url, store=store, side=store, queue=queue, callback_url=callback_url)
+    return SimpleNamespace(
+        url=url, backend=store, store=store, side=store, queue=queue, callback_url=callback_url
+    )
 
 
 class Scene:
@@ -96,7 +98,7 @@ class Scene:
         return await mover.move("root", servers)
 
     async def stay(self) -> None:
-        await stay(self.places(Fate())[0], "root", self.clock, Ids())
+        assert await stay(self.places(Fate())[0], "root", self.clock, Ids(), self.there)
 
     async def close(self) -> None:
         for store in self.stores:
@@ -204,7 +206,7 @@ async def moved(scene: Scene) -> None:
 
 
 async def stays(scene: Scene, before: dict[str, Exported]) -> None:
-    """A move that was given up: nothing of it is left, but copies that never lived, and tries of effects."""
+    """A move that was given up: nothing of it is left, but tries of effects."""
     if await scene.here.get(MOVES, "root"):
         await scene.stay()
     after = await whole(scene.here)
@@ -216,5 +218,6 @@ async def stays(scene: Scene, before: dict[str, Exported]) -> None:
         assert [one.effect for one, _ in now.outbox] == [one.effect for one, _ in was.outbox]
         free = await scene.here.claim(thread, [one.effect.id for one, _ in was.outbox], 2e9, holder="anybody")
         assert len(free) == len(was.outbox)
-    assert {one.row.state for one in (await whole(scene.there)).values()} <= {ARRIVING}
-    assert await scene.there.stranded() == []
+    assert await whole(scene.there) == {}
+    assert [await scene.there.footprint(thread) for thread in before] == [{}] * len(before)
+    assert await scene.there.deleted() == []

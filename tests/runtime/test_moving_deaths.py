@@ -10,7 +10,7 @@ from tests.runtime.moving_scene import Fresh, Scene, memory, moved, sqlite, stay
 from tests.runtime.world import Crash, Fate
 from torpor.core.errors import Refused
 from torpor.core.moves import MOVED
-from torpor.runtime.moving import plan_of
+from torpor.runtime.moving_plan import plan_of
 
 
 async def test_the_small_things_go_along() -> None:
@@ -49,7 +49,7 @@ async def one_death(fresh: Fresh, fate: Fate, again: bool) -> None:
     with pytest.raises(Crash):
         await scene.move(fate)
     root = await scene.here.row("root")
-    plan = await plan_of(scene.places(Fate())[0], "root")
+    plan = await plan_of(scene.here, "root")
     if plan and plan.done:
         await moved(scene)
     elif root.state == MOVED or again:

@@ -16,7 +16,8 @@ from torpor.core.signals import BornSignal, ReportedSignal
 from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import stall
 from torpor.ports import Row
-from torpor.runtime.retention import DAY, IDS_KEPT, HasForks, prune_always, removable
+from torpor.runtime.deletion import HasForks
+from torpor.runtime.retention import DAY, IDS_KEPT, prune_always, removable
 from torpor.runtime.threads import SAID, STARTS, UnknownThread
 from torpor.stores.memory import MemoryStore
 from torpor.testing.clock import START, FakeClock
@@ -297,7 +298,8 @@ async def test_of_a_tree_goes_what_nobody_needs() -> None:
         ("writer", "root", {"purpose": "compaction"}),
     ):
         await store.create(_old(id, root="root", parent=parent, **fields))
-    assert sorted(await removable(store, "root", START + 5)) == ["below", "gone", "writer"]
+    going = [row.thread for row in await removable(store, "root", START + 5)]
+    assert sorted(going) == ["below", "gone", "writer"]
 
 
 async def test_who_still_has_something_to_tell_is_left_for_later() -> None:

@@ -7,7 +7,7 @@ import typer
 from torpor.cli.options import Config, Json, Store, ThreadId, run, settings_of
 
 if TYPE_CHECKING:
-    from torpor.runtime.retention import Deleted
+    from torpor.runtime.deletion import Deleted
     from torpor.settings import Settings
     from torpor.wiring import Parts
 
@@ -38,7 +38,7 @@ async def _delete(settings: "Settings", thread: str, chosen: tuple[bool, bool, b
     from torpor.cli.desk import check_there
     from torpor.cli.sure import progress
     from torpor.core.text import clean
-    from torpor.runtime.retention import delete
+    from torpor.runtime.deletion import delete
     from torpor.wiring import open_parts
 
     with_forks, scrub, yes, as_json = chosen
@@ -62,7 +62,7 @@ async def _delete(settings: "Settings", thread: str, chosen: tuple[bool, bool, b
 async def _is_sure(parts: "Parts", thread: str, *, yes: bool) -> bool:
     from torpor.cli.sure import make_sure
     from torpor.cli.visible import one_line
-    from torpor.runtime.retention import family
+    from torpor.runtime.deletion import family
 
     row = await parts.backend.row(thread)
     if row is None or yes:
@@ -75,7 +75,7 @@ async def _is_sure(parts: "Parts", thread: str, *, yes: bool) -> bool:
 
 def _show(gone: "Deleted") -> None:
     from torpor.cli.screen import line, out
-    from torpor.runtime.retention import in_words
+    from torpor.runtime.deletion import in_words
 
     console = out()
     many = f"{gone.threads} thread{'' if gone.threads == 1 else 's'}"

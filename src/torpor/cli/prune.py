@@ -69,7 +69,7 @@ def _threads(going: "tuple[str, ...]") -> str:
 
 def _show(pruned: "Pruned", dry_run: bool) -> None:
     from torpor.cli.screen import line, out
-    from torpor.runtime.retention import in_words
+    from torpor.runtime.deletion import in_words
 
     console = out()
     if dry_run:

@@ -5,23 +5,29 @@ there on the move can only be completed, in any process, by asking for it again.
 """
 
 import asyncio
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from torpor.core.codec import decode_head, encode
-from torpor.core.errors import Conflict, Refused
+from torpor.core.errors import Conflict, Refused, TorporError
 from torpor.core.messages import Arrived, Moved, Noted
 from torpor.core.moves import ARRIVING, HUSKS, MOVED, MOVING
 from torpor.core.plan import owes_now
 from torpor.core.thread import Head, evolve
-from torpor.ports import Clock, Row
+from torpor.ports import Backend, Clock, Row
 from torpor.runtime.equip import keeper
 from torpor.runtime.ids import Ids
+from torpor.runtime.moving_aborts import take_back
 from torpor.runtime.moving_copies import Copies, calls_back
-from torpor.runtime.moving_tree import MOVES, Change, Place, Tree, change, name_of, ring
+from torpor.runtime.moving_plan import MOVES, Plan, is_same, is_whole, keep, name_of, plan_of
+from torpor.runtime.moving_tree import Change, Place, Tree, change, ring
 from torpor.runtime.receipts import Contradicts, UnknownThread, here
+
+log = logging.getLogger("torpor.moves")
 
 PATIENCE = 60.0
 """Seconds in which what runs has to come to its end."""
@@ -48,23 +54,13 @@ class Courier(Protocol):
         """Tell servers that a thread is closed; best effort."""
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """What was begun: kept beside the root until another one takes its place."""
-
-    to: str
-    servers: dict[str, str] = {}
-    moved: tuple[str, ...] = ()
-    """Tool servers that have moved the session."""
-    done: bool = False
-
-
 class Mover:
     """Moves trees from one place to another."""
 
     def __init__(
         self, here: Place, there: Place, courier: Courier, clock: Clock, ids: Ids, patience: float = PATIENCE
     ) -> None:
-        if here.store is there.store or here.url == there.url != "memory:":
+        if here.store is there.store or (here.url != "memory:" and is_same(here.url, there.url)):
             raise Refused("A tree moves to another store, not to its own.")
         self._here = here
         self._there = there
@@ -82,24 +78,30 @@ class Mover:
         plan = await self._planned(root, {_url(a): _url(b) for a, b in (servers or {}).items()})
         tree = Tree(self._here, root.thread, self._clock, self._ids)
         if root.state != MOVED:
-            await self._leave(tree, root, plan)
-        return await self._arrive(tree, root.thread)
+            plan = await self._leave(tree, root, plan)
+        return await self._arrive(tree, plan)
 
     async def _planned(self, root: Row, servers: dict[str, str]) -> Plan:
         """What is under way already, or a new plan, once nothing seems to stand against it."""
-        begun = await plan_of(self._here, root.thread)
+        begun = await plan_of(self._here.side, root.thread)
         if begun is not None and (not begun.done or root.state == MOVED):
-            return _same(root, begun, name_of(self._there), servers)
+            return _same(root, begun, self._there.url, servers)
+        if root.state == MOVED and await self._awaits(root.thread):
+            return Plan(name_of(self._there.url), servers)
         if root.state in HUSKS:
             here(root)
         if root.state == "closed":
             raise Contradicts(f"The thread {root.thread!r} is closed; its history stays where it is.")
-        plan = Plan(name_of(self._there), servers)
+        plan = Plan(name_of(self._there.url), servers)
         rows = await Tree(self._here, root.thread, self._clock, self._ids).rows()
         await self._needed(rows, plan)
         await self._copies(plan).check(rows)
-        await self._keep(root.thread, plan)
-        return plan
+        return await self._keep(root.thread, plan)
+
+    async def _awaits(self, root: str) -> bool:
+        """Whether a tree has left, and all of it is there and waits for word of that."""
+        copy = await self._there.store.row(root)
+        return copy is not None and is_whole(copy)
 
     async def _needed(self, rows: Sequence[Row], plan: Plan) -> list[str]:
         """Tool servers that have to be told. ``Refused`` unless it is known where each of them goes."""
@@ -128,33 +130,44 @@ class Mover:
             return await self._courier.keeps_state_now(server)
         return any([await self._courier.keeps_state(*one) for one in manifests])
 
-    async def _leave(self, tree: Tree, root: Row, plan: Plan) -> None:
+    async def _leave(self, tree: Tree, root: Row, plan: Plan) -> Plan:
         """Bring all of it there, and end it here."""
+        attempts = (*plan.attempts, self._ids.text(12))
+        plan = await self._keep(root.thread, replace(plan, attempts=attempts))
         try:
             rows = await tree.hold(self._patience)
             copies = self._copies(plan)
             needed = await self._needed(rows, plan)
             await copies.check(rows)
-            await self._move_servers(root, plan, needed)
+            plan = await self._move_servers(root, plan, needed)
+            copied = tuple(row.thread for row in rows)
+            plan = await self._keep(root.thread, replace(plan, copied=copied))
             await copies.make(tree, rows, [url for url in _toolsets(rows) if self._courier.signs(url)])
             await self._end(copies, rows[0])
         except (Exception, asyncio.CancelledError) as error:
-            if await self._stayed(tree, root.thread) or isinstance(error, asyncio.CancelledError):
+            if await self._stayed(tree, plan) or isinstance(error, asyncio.CancelledError):
                 raise
+        return plan
 
-    async def _stayed(self, tree: Tree, root: str) -> bool:
-        stays = await tree.let_go()
-        if stays:
-            await self._here.side.put(MOVES, root, b"")
-        return stays
+    async def _stayed(self, tree: Tree, plan: Plan) -> bool:
+        """Have the tree go on here, unless it has left; what was brought there is taken away."""
+        rows = await tree.rows()
+        if not await tree.let_go():
+            return False
+        try:
+            await take_back(self._there.backend, rows, plan.attempts)
+        except TorporError as error:
+            log.warning("Copies of %s are left in %s: %s", tree.root, plan.to, error)
+        await self._here.side.put(MOVES, tree.root, b"")
+        return True
 
-    async def _move_servers(self, root: Row, plan: Plan, needed: Sequence[str]) -> None:
+    async def _move_servers(self, root: Row, plan: Plan, needed: Sequence[str]) -> Plan:
         """One after the other: the first that fails leaves the others where they are."""
         for server in needed:
             if server not in plan.moved:
                 await self._courier.migrate(server, root.thread, plan.servers[server], root.trace)
-                plan = msgspec.structs.replace(plan, moved=(*plan.moved, server))
-                await self._keep(root.thread, plan)
+                plan = await self._keep(root.thread, replace(plan, moved=(*plan.moved, server)))
+        return plan
 
     async def _end(self, copies: Copies, held: Row) -> None:
         """End a thread here, if it is held as it was copied; what came meanwhile follows it."""
@@ -168,15 +181,15 @@ class Mover:
                 return None
             if row.state != MOVING or row.version != version:
                 raise Conflict(f"The thread {row.thread} went on here while it was being moved.")
-            note = Noted(now, Moved(name_of(self._there)), row.trace)
+            note = Noted(now, Moved(name_of(self._there.url)), row.trace)
             return Change(_row(row, evolve(_head(row), note), MOVED, now), note, absorbed)
 
         await change(store, held.thread, self._ids, edit)
 
-    async def _arrive(self, tree: Tree, root: str) -> list[str]:
+    async def _arrive(self, tree: Tree, plan: Plan) -> list[str]:
         """Let all of it live there, and nothing of it here."""
-        plan = await plan_of(self._here, root) or Plan(name_of(self._there))
-        copies, rows = self._copies(plan), await tree.rows()
+        root, copies, rows = tree.root, self._copies(plan), await tree.rows()
+        await self._check_there(root, plan)
         for row in rows:
             if row.state == MOVING:
                 await self._end(copies, row)
@@ -187,8 +200,20 @@ class Mover:
         servers = msgspec.json.encode(sorted(set(plan.servers.values())))
         await self._there.side.put(MOVES, f"{root}/servers", servers)
         await self._tell(moved, plan.moved)
-        await self._keep(root, msgspec.structs.replace(plan, done=True))
+        await self._keep(root, replace(plan, done=True))
         return [row.thread for row in moved]
+
+    async def _check_there(self, root: str, plan: Plan) -> None:
+        """Raise ``Refused`` unless all copies are there; once the root lives there, others may have ended."""
+        for thread in (root, *plan.copied):
+            found = await self._there.store.row(thread)
+            if found is None:
+                raise Refused(
+                    f"The thread {root!r} has left for {plan.to}, but {thread!r} was deleted there. Nothing "
+                    f"more was done. Its history is still here; `torpor delete {root} --moving` erases it."
+                )
+            if thread == root and found.state != ARRIVING:
+                return
 
     async def _clear(self, copies: Copies, thread: str) -> None:
         """What came for a thread while it ended follows it; what it had to do is done there."""
@@ -203,7 +228,7 @@ class Mover:
         def edit(row: Row) -> Change | None:
             if row.state != ARRIVING:
                 return None
-            note = Noted(now, Arrived(name_of(self._here), plan.servers), row.trace)
+            note = Noted(now, Arrived(name_of(self._here.url), plan.servers), row.trace)
             return Change(_row(row, evolve(_head(row), note), state, now), note)
 
         await ring(self._there, await change(self._there.store, thread, self._ids, edit))
@@ -215,29 +240,31 @@ class Mover:
             await asyncio.gather(*(self._courier.closed(row, servers) for row in page))
 
     def _copies(self, plan: Plan) -> Copies:
-        return Copies(self._here, self._there, plan.servers)
+        return Copies(self._here, self._there, plan)
 
-    async def _keep(self, root: str, plan: Plan) -> None:
-        await self._here.side.put(MOVES, root, msgspec.json.encode(plan))
+    async def _keep(self, root: str, plan: Plan) -> Plan:
+        return await keep(self._here.side, root, plan)
 
 
-async def stay(here: Place, thread: str, clock: Clock, ids: Ids) -> None:
-    """Give up a move that was interrupted: the tree goes on here, as it was. ``Refused`` once it has left."""
+async def stay(here: Place, thread: str, clock: Clock, ids: Ids, there: Backend | None = None) -> bool:
+    """Give up a move that was interrupted: the tree goes on here, as it was. ``Refused`` once it has left.
+
+    ``there``: the store that it was to go to; copies are erased in it. Says whether none can be left.
+    """
     root = await _root(here, thread)
-    plan = await plan_of(here, root.thread)
+    plan = await plan_of(here.side, root.thread)
     if plan is None or plan.done:
         raise Refused(f"The thread {root.thread!r} is not moving.")
-    if not await Tree(here, root.thread, clock, ids).let_go():
+    tree = Tree(here, root.thread, clock, ids)
+    rows = await tree.rows()
+    if not await tree.let_go():
         raise Refused(
             f"The thread {root.thread!r} has left for {plan.to}: move it there again to complete that."
         )
+    if there is not None:
+        await take_back(there, rows, plan.attempts)
     await here.side.put(MOVES, root.thread, b"")
-
-
-async def plan_of(here: Place, root: str) -> Plan | None:
-    """What was begun for a tree."""
-    kept = await here.side.get(MOVES, root)
-    return msgspec.json.decode(kept, type=Plan) if kept else None
+    return there is not None or not plan.copied
 
 
 async def _root(here: Place, thread: str) -> Row:
@@ -253,7 +280,7 @@ def _same(root: Row, begun: Plan, to: str, servers: Mapping[str, str]) -> Plan:
     """The plan that is under way, if it is what is asked for."""
     if begun.done:
         raise Contradicts(f"The thread {root.thread!r} was moved to {begun.to}.")
-    if begun.to != to or (servers and servers != begun.servers):
+    if not is_same(begun.to, to) or (servers and servers != begun.servers):
         raise Contradicts(
             f"The thread {root.thread!r} is on its way to {begun.to}. Complete that, or give it up, first."
         )
@@ -277,7 +304,7 @@ def _head(row: Row) -> Head:
 
 
 def _row(row: Row, head: Head, state: str, now: float) -> Row:
-    return msgspec.structs.replace(
+    return replace(
         row,
         state=state,
         owes=owes_now(head),

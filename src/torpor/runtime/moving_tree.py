@@ -16,12 +16,23 @@ from torpor.core.messages import By, Message
 from torpor.core.moves import HUSKS, MOVED, MOVING
 from torpor.core.signals import Finished
 from torpor.core.tiers import start_by
-from torpor.ports import Asked, Clock, Commit, OutboxRow, Queue, Ring, Row, Side, Store, StoredMessage
+from torpor.ports import (
+    Asked,
+    Backend,
+    Clock,
+    Commit,
+    OutboxRow,
+    Queue,
+    Ring,
+    Row,
+    Side,
+    Store,
+    StoredMessage,
+)
 from torpor.runtime.about_calls import unknown
 from torpor.runtime.ids import Ids
+from torpor.runtime.moving_plan import MOVES
 
-MOVES = "moves"
-"""Space of what moves: a plan by its root, and ``thread/state`` where a row's state is not its head's."""
 HELD = 10 * 366 * 86_400.0
 """Seconds for which effects are claimed: until they are given back, or taken along."""
 LOOK = 0.1
@@ -37,19 +48,13 @@ class Place(Protocol):
     """A store and its queue, as one process has them open."""
 
     url: str
+    backend: Backend
     store: Store
     side: Side
     queue: Queue
 
     async def callback_url(self, thread: str, call: str, server: str = "", *, signs: bool = False) -> str:
         """Where a tool server posts what comes of a call. ``Unavailable`` if there is no such place."""
-
-
-def name_of(place: Place) -> str:
-    """A store's URL as it may be shown and kept: without who opens it, and with what password."""
-    scheme, between, rest = place.url.partition("://")
-    kept = rest if scheme == "sqlite" else rest.partition("?")[0].rpartition("@")[2]
-    return f"{scheme}{between}{kept}"
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -103,20 +108,20 @@ class Tree:
     def __init__(self, place: Place, root: str, clock: Clock, ids: Ids) -> None:
         self._place = place
         self._store = place.store
-        self._root = root
+        self.root = root
         self._clock = clock
         self._ids = ids
 
     @property
     def _holder(self) -> str:
         """Who claims the effects: the same in every process, so that each can give them back."""
-        return f"move/{self._root}"
+        return f"move/{self.root}"
 
     async def rows(self) -> list[Row]:
         """Its threads, those that write summaries too: the root first."""
-        summaries = await self._listed(root=self._root, purpose="compaction")
-        rows = [*await self._listed(root=self._root), *summaries]
-        return sorted(rows, key=lambda row: (row.thread != self._root, row.created, row.thread))
+        summaries = await self._listed(root=self.root, purpose="compaction")
+        rows = [*await self._listed(root=self.root), *summaries]
+        return sorted(rows, key=lambda row: (row.thread != self.root, row.created, row.thread))
 
     async def _alive(self) -> list[Row]:
         return [row for row in await self.rows() if row.state not in HUSKS]
@@ -131,16 +136,21 @@ class Tree:
                 return rows
 
     async def hold(self, patience: float) -> list[Row]:
-        """Hold all of it; ``Unavailable`` if others do not end in time what they have begun."""
-        end, known = self._clock.now() + patience, -1
+        """Hold all of it; ``Unavailable`` if others do not end in time what they have begun.
+
+        Each thread gets a new version, also one that is held already: whoever holds it comes too late with
+        what is made of the version before. ``Conflict`` if the tree has left.
+        """
+        end, held = self._clock.now() + patience, set[str]()
         while True:
             rows = await self._alive()
-            for row in rows:
+            new = [row for row in rows if row.thread not in held]
+            for row in new:
                 await self._freeze(row)
+            held |= {row.thread for row in new}
             busy = [one for row in rows for one in await self._claim(row.thread)]
-            if not busy and len(rows) == known:
-                return await self._alive()
-            known = len(rows)
+            if not busy and not new:
+                return await self._all_held()
             if busy and self._clock.now() >= end:
                 raise Unavailable(
                     f"After {patience:g} s this is still being done: {', '.join(busy[:NAMED])}. "
@@ -148,6 +158,12 @@ class Tree:
                 )
             if busy:
                 await self._clock.sleep(LOOK)
+
+    async def _all_held(self) -> list[Row]:
+        rows = await self._alive()
+        if not rows or rows[0].thread != self.root:
+            raise Conflict(f"The thread {self.root} has left already.")
+        return rows
 
     async def _freeze(self, row: Row) -> None:
         if row.state not in (MOVING, decode_head(row.head, row.shape).state):
@@ -199,13 +215,13 @@ class Tree:
     async def let_go(self) -> bool:
         """Have all of it go on here, the root first; False if that has left already."""
         for row in await self.rows():
-            if row.thread == self._root and row.state == MOVED:
+            if row.thread == self.root and row.state == MOVED:
                 return False
             mine = await self.claimed(row.thread)
             if mine:
                 await self._store.release(row.thread, sorted(mine), 0.0, holder=self._holder)
             free = await change(self._store, row.thread, self._ids, _freed(await self.was(row)))
-            if free.thread == self._root and free.state == MOVED:
+            if free.thread == self.root and free.state == MOVED:
                 return False
             await self._place.side.put(MOVES, _state_of(row.thread), b"")
             await ring(self._place, free)
@@ -217,7 +233,7 @@ def _state_of(thread: str) -> str:
 
 
 def _frozen(row: Row) -> Change | None:
-    return None if row.state in (MOVING, MOVED) else Change(msgspec.structs.replace(row, state=MOVING))
+    return None if row.state == MOVED else Change(msgspec.structs.replace(row, state=MOVING))
 
 
 def _freed(state: str) -> Callable[[Row], Change | None]:

@@ -1,8 +1,8 @@
 """All paths of the API: what each takes, gives and means. The application and its description use it."""
 
+from torpor.runtime.deletion import Deleted
 from torpor.runtime.explain import Explanation
 from torpor.runtime.questions import Settled
-from torpor.runtime.retention import Deleted
 from torpor.runtime.threads import Receipt
 from torpor.web.openapi import ANY_OBJECT, EVENT_STREAM, NOTHING, PAGE, Endpoint, Parameter
 from torpor.web.shapes import (

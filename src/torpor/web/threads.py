@@ -6,8 +6,8 @@ from starlette.responses import Response
 from torpor.core.errors import Refused
 from torpor.core.messages import By
 from torpor.ports import Asked
+from torpor.runtime.deletion import delete
 from torpor.runtime.questions import UNKNOWN
-from torpor.runtime.retention import delete
 from torpor.runtime.threads import Begun, Threads
 from torpor.web.access import verified
 from torpor.web.bodies import value
