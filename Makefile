@@ -8,7 +8,7 @@ TESTS ?= tests
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fleet test test-long test-postgres postgres check bench bench-all serve setup format cover test-trees test-live mutation clean
+.PHONY: help demo demo-fleet test test-long test-postgres postgres check bench bench-all soak serve setup format cover test-trees test-live mutation clean
 
 help: ## show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -58,6 +58,12 @@ bench-all: $(STAMP) ## all benchmarks: peers, wakes, fleets, a million threads, 
 	$(BIN)/python bench/wake.py --write --sleeping 0 100000 $(THREADS)
 	$(BIN)/python bench/fleet.py --write
 	$(BIN)/python bench/million.py --write --threads $(THREADS)
+
+# TIME such as 90s, 20m or 1h; STORE sqlite or postgres; ARGS="--write" for its part of docs/soak.md.
+TIME ?= 1h
+STORE ?= sqlite
+soak: $(STAMP) ## mixed work with faults on for TIME=1h over STORE=sqlite or postgres: what leaks?
+	$(BIN)/python bench/soak.py --time $(TIME) --store $(STORE) $(ARGS)
 
 serve: $(STAMP) ## the example agent with HTTP API and worker, on loopback
 	cd examples && ../$(BIN)/torpor serve $(ARGS)
