@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from torpor.agent import Agent, check_agents
-from torpor.core.errors import Refused
+from torpor.core.errors import Refused, TorporError
 from torpor.core.messages import By, Message, Part, Text
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
@@ -21,13 +21,14 @@ from torpor.runtime.deletion import Deleted, delete
 from torpor.runtime.explain import Explanation
 from torpor.runtime.given import context_text, filters
 from torpor.runtime.moving import PATIENCE, Mover, stay
+from torpor.runtime.moving_plan import is_same, name_of, plan_of
 from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.replies import Entry, Reply
 from torpor.runtime.retention import Keep, Pruned, prune
 from torpor.runtime.stepped import StepResult
 from torpor.runtime.stepping import DEADLINE, SIDE_BY_SIDE, step
 from torpor.runtime.threads import Receipt
-from torpor.wiring import open_parts
+from torpor.wiring import is_there, open_parts
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -141,9 +142,10 @@ class Thread:
         """End it for good."""
         await self._threads.close(self.id)
 
-    async def delete(self, *, forks: bool = False) -> Deleted:
+    async def delete(self, *, forks: bool = False, moving: bool = False) -> Deleted:
         """Erase it with all threads below, open or not; see ``Runtime.delete``."""
-        return await delete(self._parts.backend, self._parts.queue, self.id, forks=forks)
+        parts = self._parts
+        return await delete(parts.backend, parts.queue, self.id, forks=forks, moving=moving)
 
 
 class Runtime:
@@ -289,23 +291,38 @@ class Runtime:
         *,
         servers: Mapping[str, str] | None = None,
         patience: float = PATIENCE,
+        create: bool = False,
     ) -> list[str]:
         """Move a root thread and all below it to another store; gives the ids of what moved.
 
-        ``to``: a store's URL, or a runtime over it. ``servers``: of tool servers that have another base URL
-        there, both URLs; those that keep state of sessions are told to move it. What runs is given
-        ``patience`` seconds to end. If anything fails, the tree goes on here as it was; a move that was
-        interrupted is completed by asking for it again, or given up by ``stay``.
+        ``to``: a store's URL, or a runtime over it; ``create``: where that URL names none, it is made.
+        ``servers``: of tool servers that have another base URL there, both URLs; those that keep state of
+        sessions are told to move it. What runs is given ``patience`` seconds to end. If anything fails, the tree
+        goes on here as it was; a move that was interrupted is completed by asking for it again, or given up by
+        ``stay``.
         """
-        async with AsyncExitStack() as stack:
-            there = await stack.enter_async_context(open_parts(to)) if isinstance(to, str) else to.parts
+        if isinstance(to, str) and not create and not is_there(to):
+            raise Refused(f"There is no store {name_of(to)} yet. To have it made, say create=True.")
+        async with _parts_of(to) as there:
             here = self.parts
             mover = Mover(here, there, here.messenger, here.clock, here.ids, patience)
             return await mover.move(thread, servers)
 
-    async def stay(self, thread: str) -> None:
-        """Give up a move that was interrupted. ``Refused`` if there is none, or the tree has left."""
-        await stay(self.parts, thread, self.parts.clock, self.parts.ids)
+    async def stay(self, thread: str, to: "Runtime | str | None" = None) -> bool:
+        """Give up a move that was interrupted. ``Refused`` if there is none, or the tree has left.
+
+        ``to``: the store that it was to go to, where copies are erased; by default the one of the move. Says
+        whether none can be left there: that store may be out of reach.
+        """
+        here = self.parts
+        plan = await plan_of(here.side, thread)
+        named = to or (plan.to if plan else "")
+        if isinstance(named, str) and not (plan and _is_reached(named, insist=to is not None)):
+            return await stay(here, thread, here.clock, here.ids)
+        async with _parts_of(named) as there:
+            if plan and not is_same(plan.to, there.url):
+                raise Refused(f"The thread {thread!r} was to go to {plan.to}, not to {name_of(there.url)}.")
+            return await stay(here, thread, here.clock, here.ids, there.backend)
 
     async def threads(self, *, after: str = "", limit: int = 100, **asked: Unpack[Asked]) -> list[Row]:
         """Rows of threads by id, from the one after ``after`` on.
@@ -327,17 +344,39 @@ class Runtime:
         parts = self.parts
         return await step(parts.kit, parts.dispatcher, news, deadline=deadline, side_by_side=side_by_side)
 
-    async def delete(self, thread: str, *, forks: bool = False) -> Deleted:
+    async def delete(self, thread: str, *, forks: bool = False, moving: bool = False) -> Deleted:
         """Erase a root thread with all threads below, open or not, for good.
 
         ``forks``: with those that continue the history of one of them; else these are named by ``HasForks``.
+        ``moving``: also what a move left that was never completed, which else is ``Refused``: say so if the
+        thread lives in the other store, or is to be gone.
         The result counts what was erased, and says what a search for it found afterwards: nothing.
         """
-        return await delete(self.parts.backend, self.parts.queue, thread, forks=forks)
+        return await delete(self.parts.backend, self.parts.queue, thread, forks=forks, moving=moving)
 
     async def prune(self, keep: Keep | None = None, *, dry_run: bool = False) -> Pruned:
         """Forget what is older than ``keep`` says; by default as this runtime's workers do by themselves."""
         return await prune(self.parts.backend, keep or self.parts.keep, dry_run=dry_run)
+
+
+@contextlib.asynccontextmanager
+async def _parts_of(to: Runtime | str) -> "AsyncIterator[Parts]":
+    """The parts of a runtime, or of a store's URL, opened for a while."""
+    if not isinstance(to, str):
+        yield to.parts
+        return
+    async with open_parts(to) as parts:
+        yield parts
+
+
+def _is_reached(url: str, *, insist: bool) -> bool:
+    """Whether a store can be opened now. ``insist``: raise what keeps it from that."""
+    try:
+        return url != "memory:" and is_there(url)
+    except TorporError:
+        if insist:
+            raise
+        return False
 
 
 def _check_workers(workers: object) -> None:

@@ -41,7 +41,7 @@ from torpor.runtime.sweep import sweep_always
 from torpor.runtime.threads import Threads
 from torpor.runtime.worker import RESERVED, Worker
 from torpor.settings import SECRET, check_store, is_postgres
-from torpor.stores.examine import examine as looked_at
+from torpor.stores import examine as looks
 from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import Database, SqliteStore
 from torpor.tools.addresses import host_of, is_loopback
@@ -308,10 +308,8 @@ def open_parts(settings: Any, agents: Sequence[Agent] = (), **options: Any) -> P
     named = load_agents(settings.agents)
     chosen = [*agents, *(agent for agent in named if agent.name not in {given.name for given in agents})]
     options.setdefault("public_url", settings.public_url or None)
-    options.setdefault("lease", settings.lease)
-    options.setdefault("claim", settings.claim)
-    options.setdefault("reserved", settings.reserved)
-    options.setdefault("owner_cap", settings.owner_cap)
+    for name in ("lease", "claim", "reserved", "owner_cap"):
+        options.setdefault(name, getattr(settings, name))
     options.setdefault("keep", keep_of(settings))
     options.setdefault("mcp", Configured(settings.mcp, settings.mcp_servers, os.environ))
     return Parts(settings.store, chosen, **options)
@@ -397,5 +395,5 @@ def _open_postgres(url: str, clock: Clock, lease: float) -> tuple[Backend, Queue
     return PostgresStore(database), PostgresQueue(database, lease=lease)
 
 
-examine = looked_at
-"""What there is to say of a store without changing it, and how much waits in it."""
+examine, is_there = looks.examine, looks.is_there
+"""Looks at the store of a URL that change nothing: what there is to say of it, and whether there is one."""

@@ -225,7 +225,7 @@ def test_follow_shows_what_comes(shell: Shell) -> None:
         (("new", "nobody", "hi"), 1, "No agent 'nobody' is known here. Known: echo, fetcher."),
         (("new", "echo", "   "), 1, "nothing in this message"),
         (("show", "x"), 1, "There is no store"),
-        (("threads", "--store", "memory:"), 1, "lives inside one process"),
+        (("threads", "--store", "memory:"), 1, "where no command reaches it"),
         (("threads", "--store", "postgresql://me:secret@127.0.0.1:1/x"), 1, "does not answer"),
         (("threads", "--store", "redis://x"), 1, "There is no store of the kind 'redis'"),
         (("threads", "--config", "absent.toml"), 1, "absent.toml cannot be read"),

@@ -52,8 +52,8 @@ def test_a_thread_moves_with_what_was_said_to_it(shell: Shell, there: str) -> No
     [
         ((), "Say which store"),
         (("nowhere",), "names no kind of store"),
-        (("sqlite:///nowhere.db",), "There is no store nowhere.db"),
-        (("memory:",), "lives inside one process"),
+        (("sqlite:///nowhere.db",), "There is no store nowhere.db yet. Is it another one? Else say --create"),
+        (("memory:",), "where no command reaches it"),
         (("sqlite:///threads.db",), "not to its own"),
         ((THERE, "--server", "http://old"), "OLD=NEW"),
         ((THERE, "--server", "http://old=http://new"), "uses a tool server 'http://old'"),

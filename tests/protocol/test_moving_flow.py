@@ -194,7 +194,8 @@ async def test_a_place_that_takes_no_callbacks_is_no_place_for_tools(tmp_path: P
         root = await two.here.start("worker", "go")
         await two.asked()
         with pytest.raises(Unavailable, match="No address for callbacks"):
-            await two.here.move(root.id, f"sqlite:///{tmp_path}/elsewhere.db", servers=two.servers)
+            elsewhere = f"sqlite:///{tmp_path}/elsewhere.db"
+            await two.here.move(root.id, elsewhere, servers=two.servers, create=True)
         assert (await root.row()).state == "open"
         assert two.old.at(MIGRATE_PATH) == []
 

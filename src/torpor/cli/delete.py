@@ -18,6 +18,14 @@ def delete(
     with_forks: Annotated[
         bool, typer.Option("--with-forks", help="With the forks that continue its history.")
     ] = False,
+    moving: Annotated[
+        bool,
+        typer.Option(
+            "--moving",
+            help="Also what a move left that was never completed: say so if the thread lives in the other "
+            "store, or is to be gone.",
+        ),
+    ] = False,
     scrub: Annotated[
         bool,
         typer.Option(
@@ -30,10 +38,10 @@ def delete(
     store: Store = None,
 ) -> None:
     """Erase a thread and all below it for good, open or not, and show that nothing is left."""
-    run(_delete(settings_of(config, store), thread, (with_forks, scrub, yes, as_json)))
+    run(_delete(settings_of(config, store), thread, (with_forks, moving, scrub, yes, as_json)))
 
 
-async def _delete(settings: "Settings", thread: str, chosen: tuple[bool, bool, bool, bool]) -> int:
+async def _delete(settings: "Settings", thread: str, chosen: tuple[bool, bool, bool, bool, bool]) -> int:
     from torpor.cli import screen
     from torpor.cli.desk import check_there
     from torpor.cli.sure import progress
@@ -41,7 +49,7 @@ async def _delete(settings: "Settings", thread: str, chosen: tuple[bool, bool, b
     from torpor.runtime.deletion import delete
     from torpor.wiring import open_parts
 
-    with_forks, scrub, yes, as_json = chosen
+    with_forks, moving, scrub, yes, as_json = chosen
     check_there(settings, make=False)
     async with open_parts(settings.store) as parts:
         thread = clean(thread)
@@ -49,7 +57,9 @@ async def _delete(settings: "Settings", thread: str, chosen: tuple[bool, bool, b
             screen.err().print("nothing was deleted")
             return 1
         with progress("erased") as told:
-            gone = await delete(parts.backend, parts.queue, thread, forks=with_forks, told=told)
+            gone = await delete(
+                parts.backend, parts.queue, thread, forks=with_forks, moving=moving, told=told
+            )
         if scrub:
             await parts.backend.scrub()
     if as_json:

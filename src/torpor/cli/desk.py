@@ -13,7 +13,7 @@ from torpor.runtime.presence import Here, present
 from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.replies import Entry
 from torpor.runtime.threads import Receipt
-from torpor.settings import Settings, is_postgres, store_path
+from torpor.settings import Settings, shown_store, store_path
 from torpor.web.shapes import Found, NewThread, Saying, Started, ThreadView
 
 if TYPE_CHECKING:
@@ -92,12 +92,23 @@ async def opened(settings: Settings, *, agents: bool = False, make: bool = False
         yield Opened(Direct(knowing.threads), parts, workers, "", now)
 
 
-def check_there(settings: Settings, *, make: bool) -> None:
-    """Raise ``Refused`` for a store that other processes cannot share, or that is not there."""
-    path = store_path(settings.store)
-    if is_postgres(settings.store):
-        return
-    if path is None:
-        raise Refused(f"The store {settings.store} lives inside one process; commands need sqlite:///path.")
-    if not make and not path.exists():
-        raise Refused(f"There is no store {path} yet. `torpor new` makes one, and so does `torpor serve`.")
+def check_there(
+    settings: Settings, *, make: bool, hint: str = "`torpor new` and `torpor serve` make one."
+) -> None:
+    """Raise ``Refused`` for a store that other processes cannot share, or that is not there.
+
+    ``make``: it may be made. ``hint``: how, otherwise.
+    """
+    from torpor.wiring import is_there
+
+    if settings.store == "memory:":
+        raise Refused(
+            "memory: is within one process, where no command reaches it. Name a store that processes share: "
+            "sqlite:///path, or postgresql://…"
+        )
+    if not make and not is_there(settings.store):
+        raise Refused(f"There is no store {_named(settings.store)} yet. Is it another one? Else {hint}")
+
+
+def _named(url: str) -> str:
+    return str(store_path(url) or f"in the database {shown_store(url)}")

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def migrate(
     thread: ThreadId,
     destination: Annotated[
-        str, typer.Argument(help="The store that it goes to; left out with --abort.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="[DESTINATION]", help="The store that it goes to, or was to go to.", show_default=False
+        ),
     ] = "",
     *,
     server: Annotated[
@@ -22,6 +25,7 @@ def migrate(
         typer.Option(help="OLD=NEW: a tool server's base URL, and the one it has there.", show_default=False),
     ] = None,
     wait: Annotated[float, typer.Option(min=0.0, help="Seconds in which what runs may end.")] = 60.0,
+    create: Annotated[bool, typer.Option("--create", help="Make that store if there is none.")] = False,
     abort: Annotated[
         bool, typer.Option("--abort", help="Give up a move that was interrupted; the tree stays.")
     ] = False,
@@ -32,9 +36,9 @@ def migrate(
     """Move a thread and all below it to another store. Asked again, an interrupted move is completed."""
     settings = with_agents(settings_of(config, store))
     if abort:
-        run(_stay(settings, thread))
+        run(_stay(settings, thread, destination))
     else:
-        run(_migrate(settings, thread, destination, _pairs(server or []), wait, as_json))
+        run(_migrate(settings, thread, destination, _pairs(server or []), (wait, create, as_json)))
 
 
 def _pairs(servers: list[str]) -> dict[str, str]:
@@ -49,21 +53,32 @@ def _pairs(servers: list[str]) -> dict[str, str]:
     return pairs
 
 
-async def _stay(settings: "Settings", thread: str) -> int:
+async def _stay(settings: "Settings", thread: str, destination: str) -> int:
     from torpor.cli.desk import check_there
     from torpor.cli.screen import err, line
-    from torpor.runtime.moving import stay
-    from torpor.wiring import open_parts
+    from torpor.public import Runtime
+    from torpor.runtime.moving_plan import plan_of
 
     check_there(settings, make=False)
-    async with open_parts(settings.store) as parts:
-        await stay(parts, thread, parts.clock, parts.ids)
+    async with Runtime(settings.store, listen=None, workers=0) as runtime:
+        plan = await plan_of(runtime.parts.side, thread)
+        clean = await runtime.stay(thread, destination or None)
     err().print(line(("stays here", "dim")))
+    if plan and not clean:
+        text = (
+            f"{plan.to} cannot be reached as it is named here, so copies may be left in it: "
+            f"`torpor delete {thread} --store …` there takes them away."
+        )
+        err().print(line(("warning: ", "bold yellow"), text))
     return 0
 
 
 async def _migrate(
-    settings: "Settings", thread: str, destination: str, servers: dict[str, str], wait: float, as_json: bool
+    settings: "Settings",
+    thread: str,
+    destination: str,
+    servers: dict[str, str],
+    chosen: tuple[float, bool, bool],
 ) -> int:
     import msgspec
 
@@ -74,11 +89,13 @@ async def _migrate(
     from torpor.settings import check_store, shown_store
     from torpor.wiring import open_parts
 
+    wait, create, as_json = chosen
     if not destination:
         raise Refused("Say which store it goes to, such as sqlite:///path, or postgresql://…")
     check_store(destination)
     check_there(settings, make=False)
-    check_there(msgspec.structs.replace(settings, store=destination), make=False)
+    there_ = msgspec.structs.replace(settings, store=destination)
+    check_there(there_, make=create, hint="say --create, and it is made.")
     async with open_parts(settings) as here, open_parts(destination) as there:
         moved = await Mover(here, there, here.messenger, here.clock, here.ids, wait).move(thread, servers)
         alone, place = await _alone(there, thread), shown_store(destination)

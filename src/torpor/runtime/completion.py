@@ -72,7 +72,8 @@ def _forgive(running: Running) -> None:
 async def _stream(slice: Slice, question: Request, attempt: Attempt, gathering: Gathering) -> None:
     thread = slice.step.thread
     stream = slice.member.model.stream(question, attempt)
-    add, streamed = gathering.add, slice.kit.live.streamed
+    live = slice.kit.live
+    add, streamed = gathering.add, live.streamed
     first = True
     try:
         async for chunk in stream:
@@ -80,11 +81,12 @@ async def _stream(slice: Slice, question: Request, attempt: Attempt, gathering: 
                 slice.record["first_byte"] = slice.kit.clock.now()
                 first = False
             add(chunk)
-            streamed(thread, chunk)
+            if live.has_watchers:
+                streamed(thread, chunk)
     finally:
         close = getattr(stream, "aclose", None)
         if close is not None:
-            await cast("AsyncGenerator[Any, None]", stream).aclose()
+            await close()
 
 
 def _question(slice: Slice) -> Request:

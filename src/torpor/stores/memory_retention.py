@@ -14,7 +14,6 @@ from torpor.ports import BY_THREAD, NAMING, Version
 from torpor.stores.memory_side import MemorySide
 from torpor.stores.memory_thread import MemoryThread
 
-
 _OVER = ("closed", MOVED)
 """States of threads that may go once they are old."""
 

@@ -71,6 +71,16 @@ def checkup(url: str) -> Checkup:
         return Checkup((Finding("wrong", "store", str(error)),))
 
 
+def is_there(url: str) -> bool:
+    """Whether a database has our tables."""
+    place = Place(url)
+    with connected(place) as connection:
+        try:
+            return applied(connection)[0] > 0
+        except psycopg.Error as error:
+            raise fault(error, place) from error
+
+
 def _checkup(connection: Connection, place: Place) -> Checkup:
     server = Server(connection)
     age: Level = "fine" if connection.info.server_version >= OLDEST else "wrong"
