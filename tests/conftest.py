@@ -64,6 +64,7 @@ LONG = (
     "tests/runtime/test_bridged_calls.py::test_every_death",
     "tests/runtime/test_compaction.py",
     "tests/runtime/test_crash_points.py",
+    "tests/runtime/test_deletion_deaths.py",
     "tests/runtime/test_event_threads.py::test_a_thousand_events_in_a_second[sqlite",
     "tests/runtime/test_family_deaths.py",
     "tests/runtime/test_idle.py::test_ten_thousand",

@@ -10,11 +10,14 @@ from torpor.core.errors import Conflict, Refused, Unavailable
 from torpor.core.messages import Link
 from torpor.core.moves import ARRIVING, MOVED, MOVING
 from torpor.runtime import moving_aborts
-from torpor.runtime.deletion import delete, family
+from torpor.runtime.deletion import away, delete, family
 from torpor.runtime.ids import Ids
 from torpor.runtime.moving import Mover, stay
 from torpor.runtime.moving_plan import is_same, is_whole, name_of, plan_of
 from torpor.runtime.posting import lineage_bytes
+from torpor.runtime.retention import DAY, LONGEST_WAIT, Keep, prune, removable
+
+OLD_GOES = Keep(closed=DAY)
 
 
 async def died(count: int, name: str) -> Scene:
@@ -249,6 +252,56 @@ async def test_a_tree_that_left_without_a_plan_arrives_all_the_same() -> None:
     await scene.here.put("moves", "root", b"")
     assert await scene.move() == ["root", "kid", "sum"]
     assert {one.row.state for one in (await whole(scene.there)).values()} == {"open"}
+
+
+async def test_what_has_moved_goes_once_it_is_old_and_nothing_is_handed_on_for_it() -> None:
+    scene = await decided(ended=True)
+    scene.clock.advance(2 * DAY)
+    assert (await prune(scene.here, OLD_GOES)).threads == ()  # it has not arrived
+    await scene.move()
+    scene.clock.advance(2 * DAY)
+    assert (await prune(scene.here, OLD_GOES)).threads == ()  # callbacks may come for it
+    scene.clock.advance(LONGEST_WAIT)
+    await prune(scene.here, OLD_GOES)
+    assert set((await prune(scene.here, OLD_GOES, dry_run=True)).threads) == {"root", "kid", "sum"}
+    assert set((await prune(scene.here, OLD_GOES)).threads) == {"root", "kid", "sum"}
+    assert [await scene.here.footprint(id) for id in ("root", "kid", "sum")] == [{}] * 3
+    assert {one.row.state for one in (await whole(scene.there)).values()} == {"open"}
+
+
+async def test_a_husk_whose_tree_comes_back_is_not_pruned() -> None:
+    scene = Scene(memory)
+    await tree(scene.here)
+    await scene.move()
+    for key in await scene.here.entries("forwards"):
+        del scene.here._spaces["forwards"][key]
+    scene.clock.advance(2 * DAY)
+    rows = await removable(scene.here, "root", scene.clock.now() - DAY)
+    assert {row.thread for row in rows} == {"root", "kid", "sum"}
+    here, there = scene.places(Fate())
+    await Mover(there, here, scene.servers, scene.clock, Ids()).move("root", {"http://new": OLD})
+    with pytest.raises(Conflict):
+        await scene.here.delete(
+            [row.thread for row in rows], closed_before=scene.clock.now() - DAY, versions=away(rows)
+        )
+    assert (await prune(scene.here, OLD_GOES)).threads == ()
+
+
+async def test_prune_leaves_a_move_that_is_under_way_alone() -> None:
+    scene = Scene(memory)
+    await tree(scene.here)
+    scene.clock.advance(2 * DAY)
+    take_in = scene.there.take_in
+
+    async def and_prune(exported: Any) -> bool:
+        taken: bool = await take_in(exported)
+        for store in scene.stores:
+            assert (await prune(store, OLD_GOES)).threads == ()
+        return taken
+
+    scene.there.take_in = and_prune
+    await scene.move()
+    await moved(scene)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from torpor.wiring import Parts
 
 DURABLE = {
     "create", "post", "finish", "commit", "postpone", "claim", "delivered", "release", "hasten", "note",
-    "put_blob", "put", "put_new", "take_in", "ring", "done", "retry", "next", "extend",
+    "put_blob", "put", "put_new", "take_in", "ring", "done", "retry", "next", "extend", "delete", "erase",
+    "prune", "forget", "forget_records",
 }  # fmt: skip
 
 SERVER = "http://127.0.0.1:1"
