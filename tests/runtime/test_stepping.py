@@ -20,6 +20,7 @@ from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import Script, fail, stall, tries
 from torpor.ports import Row
 from torpor.queues.memory import MemoryQueue
+from torpor.runtime import dispatch
 from torpor.runtime import stepping as stepping_module
 from torpor.runtime.slice import run_slice
 from torpor.runtime.stepped import StepResult
@@ -224,12 +225,46 @@ async def test_what_the_deadline_leaves_is_begun_by_another_step(kind: str, tmp_
         first = await runtime.step(thread)
         assert (outcomes(first), first.again_at) == (["again"], clock.now())
         assert not runs
+        (left,) = await runtime.parts.store.outbox(thread)
+        assert left.attempt == 0
+        assert "not begun yet" in (await runtime.thread(thread).explain()).text
         second = await runtime.step(thread)
         assert (outcomes(second), second.again_at, runs) == (["again"], clock.now(), [1])
         assert await turns(runtime, thread) == []
         assert outcomes(await runtime.step(thread)) == ["done"]
         assert (await turns(runtime, thread), runs) == (["It is paid."], [1])
         assert await results(runtime, thread) == [("paid", "")]
+
+
+@STORES
+async def test_who_waits_for_a_place_until_the_deadline_has_not_tried(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "FUNCTIONS", 1)
+    clock = FakeClock()
+    begun: list[tuple[str, int]] = []
+
+    @tool(repeat="safe")
+    async def work(context: ToolContext) -> str:
+        """Work."""
+        begun.append((context.thread, context.attempt))
+        if len({thread for thread, _ in begun}) == 1:
+            await asyncio.Event().wait()
+        return "worked"
+
+    async with stepping(
+        store_of(kind, tmp_path), script=[call("work"), say("Well.")], tools=[work], clock=clock
+    ) as runtime:
+        threads = [await started(runtime) for _ in range(2)]
+        for times in range(1, dispatch.RUNS + 1):
+            step = asyncio.create_task(runtime.step(*threads, deadline=10.0, side_by_side=1))
+            await until(_is(lambda times=times: len(begun) == times))
+            clock.advance(9.0)
+            assert outcomes(await step) == ["again", "again"]
+        assert len({thread for thread, _ in begun}) == 1
+        waited = next(thread for thread in threads if thread != begun[0][0])
+        assert outcomes(await runtime.step(waited)) == ["done"]
+        assert begun[-1] == (waited, 1)
 
 
 @STORES

@@ -75,10 +75,13 @@ class Store(Protocol):
     async def delivered(self, thread: str, ids: Sequence[str]) -> None:
         """Acknowledge effects: they leave the outbox. Unknown ids are ignored."""
 
-    async def release(self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "") -> None:
+    async def release(
+        self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "", begun: bool = True
+    ) -> None:
         """Give claimed effects back, to be taken from ``not_before`` on. Others' claims are left alone.
 
-        One that was hastened since it was taken may be taken at once.
+        One that was hastened since it was taken may be taken at once. ``begun`` False: nothing was done about
+        them, so that the last ``attempt`` does not count.
         """
 
     async def hasten(self, thread: str, ids: Sequence[str]) -> None:

@@ -250,8 +250,8 @@ class Dispatcher:
         await self._put_off(row, effect, outcome.at)
         return None
 
-    async def _put_off(self, row: Row, effect: Invoke, at: float) -> None:
-        await self._store.release(row.thread, [effect.id], at)
+    async def _put_off(self, row: Row, effect: Invoke, at: float, *, begun: bool = True) -> None:
+        await self._store.release(row.thread, [effect.id], at, begun=begun)
         await self._ring(row, at)
 
     async def hasten(self, thread: str, call: str) -> None:
@@ -266,7 +266,7 @@ class Dispatcher:
         try:
             return await places.acquire()
         except asyncio.CancelledError:
-            await self._put_off(row, effect, 0.0)
+            await self._put_off(row, effect, 0.0, begun=False)
             raise
 
     async def _still_held(self, row: Row, effect: Invoke) -> bool:
@@ -278,7 +278,8 @@ class Dispatcher:
         member = self._roster.get(row.agent)
         function = member.functions.get(effect.name) if member else None
         if function is None:
-            await self._store.release(row.thread, [effect.id], await self._store.now() + self._claim)
+            later = await self._store.now() + self._claim
+            await self._store.release(row.thread, [effect.id], later, begun=False)
             return None
         try:
             return await function.run(context, msgspec.json.decode(effect.arguments))

@@ -191,7 +191,7 @@ class _Walk:
             self._effects.start(row, begun)
         left = [one.effect.id for one in effects if one not in begun]
         if left:
-            release = asyncio.create_task(self._kit.store.release(row.thread, left, 0.0))
+            release = asyncio.create_task(self._kit.store.release(row.thread, left, 0.0, begun=False))
             self._releases.add(release)
 
     async def resume(self, row: Row, leftovers: tuple[OutboxRow, ...], wanted: Mapping[str, Any]) -> None:

@@ -169,12 +169,14 @@ class MemoryStore(MemoryRetention):
             rows.outbox.pop(id, None)
         self._stir(rows)
 
-    async def release(self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "") -> None:
+    async def release(
+        self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "", begun: bool = True
+    ) -> None:
         outbox, now, by = self._thread(thread).outbox, self._now(), holder or self._holder
         for id in ids:
             waiting = outbox.get(id)
             if waiting is not None:
-                waiting.give_back(not_before, by, now)
+                waiting.give_back(not_before, by, now, begun=begun)
 
     async def hasten(self, thread: str, ids: Sequence[str]) -> None:
         outbox = self._thread(thread).outbox

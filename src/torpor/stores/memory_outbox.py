@@ -42,8 +42,10 @@ class Waiting:
         self.claimed_until, self.holder = until, holder
         return True
 
-    def give_back(self, not_before: float, holder: str, now: float) -> None:
+    def give_back(self, not_before: float, holder: str, now: float, *, begun: bool) -> None:
         """Make it free from an instant on, unless somebody else holds it."""
+        if not begun and self.holder == holder and self.claimed_until:
+            self.attempt -= 1
         if self.claimed_until <= now or self.holder == holder:
             self.claimed_until = 0.0
             self.not_before = not_before if self.not_before >= 0 else 0.0

@@ -127,6 +127,18 @@ class EffectsContract(OpensStores):
             (taken,) = await store.claim(thread, ["a"], START + 20, holder="two")
             assert taken.attempt == 2
 
+    async def test_what_was_not_begun_is_no_try(self, opening: Opening) -> None:
+        async with opening() as store:
+            thread = await decided(store, "a", "b", claimed_until=START + 10, holder="one")
+            for _ in range(2):  # the second time there is nothing to give back
+                await store.release(thread, ["a"], 0.0, holder="one", begun=False)
+                await store.release(thread, ["b"], 0.0, holder="two", begun=False)
+            assert [row.attempt for row in await store.outbox(thread)] == [0, 1]
+            (taken,) = await store.claim(thread, ["a"], START + 20, holder="two")
+            assert taken.attempt == 1
+            await store.release(thread, ["a"], 0.0, holder="two")
+            assert [row.attempt for row in await store.outbox(thread)] == [1, 1]
+
     async def test_only_the_holder_gives_back(self, opening: Opening) -> None:
         async with opening() as store:
             thread = await decided(store, "a", claimed_until=START + 10, holder="one")

@@ -125,9 +125,11 @@ class PostgresStore(PostgresRetention):
     async def delivered(self, thread: str, ids: Sequence[str]) -> None:
         await self._of_thread(_OUTBOX["delivered"], thread, ids=list(ids))
 
-    async def release(self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "") -> None:
+    async def release(
+        self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "", begun: bool = True
+    ) -> None:
         given: Given = {"ids": list(ids), "not_before": float(not_before), "holder": holder or self._holder}
-        await self._of_thread(_OUTBOX["release"], thread, **given)
+        await self._of_thread(_OUTBOX["release"], thread, begun=begun, **given)
 
     async def hasten(self, thread: str, ids: Sequence[str]) -> None:
         await self._of_thread(_OUTBOX["hasten"], thread, ids=list(ids))

@@ -86,11 +86,14 @@ class SqliteStore(SqliteRetention):
     async def delivered(self, thread: str, ids: Sequence[str]) -> None:
         await self.database.write(lambda connection: writes.delivered(connection, thread, ids))
 
-    async def release(self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "") -> None:
+    async def release(
+        self, thread: str, ids: Sequence[str], not_before: float, *, holder: str = "", begun: bool = True
+    ) -> None:
         releaser: dict[str, str | float] = {
             "not_before": not_before,
             "holder": holder or self._holder,
             "now": self.database.now(),
+            "begun": begun,
         }
         await self.database.write(lambda connection: writes.release(connection, thread, ids, releaser))
 

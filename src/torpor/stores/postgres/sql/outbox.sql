@@ -39,7 +39,8 @@ WITH asked AS ($asked),
 freed AS (
     UPDATE torpor.outbox SET
         claimed_until = 0,
-        not_before = CASE WHEN not_before < 0 THEN 0 ELSE %(not_before)s END
+        not_before = CASE WHEN not_before < 0 THEN 0 ELSE %(not_before)s END,
+        attempt = attempt - (NOT %(begun)s AND holder = %(holder)s AND claimed_until > 0)::int
     FROM asked
     WHERE outbox.thread = asked.number AND outbox.id = ANY (%(ids)s::text[])
         AND (outbox.claimed_until <= $now OR outbox.holder = %(holder)s)

@@ -19,7 +19,10 @@ UPDATE outbox SET attempt = ?, not_before = ?, claimed_until = ?, holder = ? WHE
 DELETE FROM outbox WHERE thread = ? AND id = ?
 
 -- name: release
-UPDATE outbox SET claimed_until = 0, not_before = CASE WHEN not_before < 0 THEN 0 ELSE :not_before END
+UPDATE outbox SET
+    claimed_until = 0,
+    not_before = CASE WHEN not_before < 0 THEN 0 ELSE :not_before END,
+    attempt = attempt - (NOT :begun AND holder = :holder AND claimed_until > 0)
 WHERE thread = :thread AND id = :id AND (claimed_until <= :now OR holder = :holder)
 
 -- name: hasten
