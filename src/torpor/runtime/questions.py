@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from torpor.core.codec import decode_head, decode_message
-from torpor.core.errors import Refused
+from torpor.core.errors import Broken, Refused
 from torpor.core.messages import Answered, By, Noted, OpenWait, Requested, Result
 from torpor.core.signals import AnsweredSignal
 from torpor.core.text import clean
@@ -106,13 +106,22 @@ def _question(thread: str, head: Head, wait: OpenWait) -> Question:
         until=wait.deadline,
         prompt=wait.prompt,
         choices=wait.choices,
-        default=wait.choices[int(wait.default)] if wait.kind == "choice" else wait.default,
+        default=_default(wait),
         server=wait.server,
         url=wait.url if wait.kind == "authorization" else "",
         arguments=call.arguments if call and wait.kind == "approval" else "",
         answers=_answers(wait),
         form=wait.schema,
     )
+
+
+def _default(wait: OpenWait) -> str:
+    if wait.kind != "choice":
+        return wait.default
+    try:
+        return wait.choices[int(wait.default)]
+    except (ValueError, IndexError):
+        raise Broken(f"The wait {wait.id!a:.130} has no such default: its row is damaged.") from None
 
 
 def _answers(wait: OpenWait) -> tuple[str, ...]:

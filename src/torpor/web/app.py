@@ -99,7 +99,7 @@ def redacted(path: str) -> str:
     """A path as it may be logged: no secret, no control character."""
     if "callbacks" in path.lower():
         return "/callbacks/*"
-    return "/".join(quote(step) if len(step) <= 64 else "*" for step in path.split("/"))
+    return "/".join(quote(step, errors="replace") if len(step) <= 64 else "*" for step in path.split("/"))
 
 
 def _calls(
