@@ -4,11 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.made-from-constraints
 MUTATION_STAMP := .venv/.made-for-mutation
+FUZZ_STAMP := .venv/.made-for-fuzzing
 TESTS ?= tests
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fleet test test-long test-postgres postgres check bench bench-all soak serve setup format cover test-trees test-live mutation clean
+.PHONY: help demo demo-fleet test test-long test-postgres postgres check bench bench-all soak serve setup format cover test-trees test-live mutation clean weather weather-cover
 
 help: ## show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -68,6 +69,10 @@ soak: $(STAMP) ## mixed work with faults on for TIME=1h over STORE=sqlite or pos
 serve: $(STAMP) ## the example agent with HTTP API and worker, on loopback
 	cd examples && ../$(BIN)/torpor serve $(ARGS)
 
+TIME ?= 10m
+fuzz: $(FUZZ_STAMP) ## hostile input, guided by coverage, for a while (TIME=2h ARGS="callback rows")
+	nice $(BIN)/python -m tests.fuzz.run --time $(TIME) $(ARGS)
+
 setup: $(STAMP) ## only set up .venv
 
 format: $(STAMP) ## rewrite the sources as `make check` wants them
@@ -79,6 +84,17 @@ cover: $(STAMP) ## core/ is covered by its own tests, every branch
 
 test-trees: $(STAMP) ## random trees of threads, a hundred thousand of them (half an hour; not in CI)
 	TORPOR_TREES=100000 $(BIN)/python -m pytest tests/runtime/test_random_trees.py -n 3 --dist worksteal $(ARGS)
+
+# `make weather SEED=123` shows what happens in one seed; RUNS and TIME (90s, 5m, 2h) go on from FIRST.
+FIRST ?= 0
+weather: $(STAMP) ## the runtime in a simulated world full of faults (TIME=5m, RUNS=1000 or SEED=123)
+	$(BIN)/python -m torpor.testing.weather $(if $(SEED),--trace --seed $(SEED),--jobs 2 --seed $(FIRST)) $(if $(RUNS),--runs $(RUNS)) $(if $(TIME),--time $(TIME)) $(ARGS)
+
+weather-cover: $(STAMP) ## what of core/ and runtime/ the weather reaches
+	rm -f .coverage.weather*
+	COVERAGE_FILE=.coverage.weather $(BIN)/python -m coverage run --source=torpor.core,torpor.runtime -m torpor.testing.weather --runs $(or $(RUNS),1500)
+	COVERAGE_FILE=.coverage.weather $(BIN)/python -m coverage combine -q
+	COVERAGE_FILE=.coverage.weather $(BIN)/python -m coverage report --fail-under=95
 
 test-live: $(STAMP) ## one whole thread with a real small model on loopback (slow; not in CI)
 	$(BIN)/python -m pytest $(TESTS) -m live $(ARGS)
@@ -107,5 +123,14 @@ $(MUTATION_STAMP): $(STAMP)
 	else \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	    --constraint constraints.txt --editable '.[dev,mutation]'; \
+	fi
+	@touch $@
+
+$(FUZZ_STAMP): $(STAMP)
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[fuzz]'; \
+	else \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    --constraint constraints.txt --editable '.[fuzz]'; \
 	fi
 	@touch $@

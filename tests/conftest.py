@@ -42,6 +42,7 @@ LONG = (
     "tests/docs/test_commands.py",
     "tests/docs/test_fleet.py",
     "tests/end_to_end/",
+    "tests/fuzz/",
     "tests/mcp/test_authorization_",
     "tests/mcp/test_content.py",
     "tests/mcp/test_hostile.py",
