@@ -9,7 +9,7 @@ TESTS ?= tests
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fleet test test-long test-postgres postgres check bench bench-all soak serve setup format cover test-trees test-live mutation clean weather weather-cover
+.PHONY: help demo demo-fleet test test-long test-postgres postgres check bench bench-all soak serve setup format cover test-trees test-live mutation fuzz clean weather weather-cover
 
 help: ## show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
