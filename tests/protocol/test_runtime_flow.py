@@ -170,7 +170,7 @@ async def test_views_are_told_kept_and_shown_to_who_comes_later() -> None:
             "view_update", view_type="x-progress", content={"fraction": 0.25, "message": "linking"}
         )
         [pending] = [wait for wait in (await thread.explain()).waits if wait.id == asked["id"]]
-        assert pending.note == "25% done: linking"
+        assert pending.note.startswith("25% done: linking, said ")
         assert "25% done: linking" in (await thread.explain()).text
         await tool.send("tool_result", text="done")
         assert (await thread.reply(10)).text == "It says: done"

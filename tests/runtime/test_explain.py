@@ -15,7 +15,8 @@ from torpor.core.effects import Invoke
 from torpor.core.errors import Unavailable
 from torpor.core.head import Child, Compaction, Gathered, Head, OpenCall, Subscription
 from torpor.core.parts import OpenWait
-from torpor.core.signals import Due
+from torpor.core.signals import AnySignal, Due, SaidSignal
+from torpor.core.views import Progress
 from torpor.models import ScriptedModel, call, fail, say
 from torpor.ports import OutboxRow, Row
 from torpor.runtime.explain import Known, explain
@@ -135,6 +136,60 @@ def test_a_provider_that_wants_to_be_left_alone() -> None:
     row = Row(thread="t", agent="worker", updated=NOW - 20, not_before=NOW + 10)
     text = explain(Known(row, Head(owed=1), [], [], NOW)).text
     assert text == f"The thread waits for its model, whose provider wants no request before {AT}."
+
+
+def _said(at: float, tier: str = "", mode: str = "steer") -> SaidSignal:
+    return SaidSignal("t", f"said/{at}", at, tier=tier, mode=mode)
+
+
+def _due(at: float) -> Due:
+    return Due("t", f"due/{at}", at - 100, due=at, call="c", what="sleep")
+
+
+OWING = Head(owed=1)
+WORKER = "a worker to run its next slice"
+RUNG: dict[str, tuple[Head, list[AnySignal], dict[str, Any], str]] = {
+    "an answer owed since the last slice": (OWING, [], {}, f"{WORKER} (for 20 s)"),
+    "news that came later": (Head(), [_said(NOW - 3)], {}, f"{WORKER} (for 3 s)"),
+    "the first of several": (
+        Head(), [_said(NOW - 1), _said(NOW - 7), _due(NOW - 5)], {}, f"{WORKER} (for 7 s)",
+    ),
+    "a timer": (Head(), [_due(NOW - 5), _due(NOW + 5)], {}, f"{WORKER} (for 5 s)"),
+    "a pause that is over": (OWING, [], {"not_before": NOW - 4}, f"{WORKER} (for 4 s)"),
+    "news that gathers company": (
+        Head(), [_said(NOW - 15)], {"tier": "async"},
+        "more news until 2001-09-09 01:47:20 UTC, when its next slice is due (for 15 s)",
+    ),
+    "news that has gathered company": (Head(), [_said(NOW - 57)], {"tier": "async"}, f"{WORKER} (for 2 s)"),
+    "words in a hurry": (Head(), [_said(NOW - 2, "realtime")], {"tier": "batch"}, f"{WORKER} (for 2 s)"),
+    "an interruption": (Head(), [_said(NOW - 2, "", "interrupt")], {"tier": "batch"}, f"{WORKER} (for 2 s)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUNG)
+def test_a_worker_is_waited_for_since_it_could_have_come(name: str) -> None:
+    head, inbox, fields, says = RUNG[name]
+    row = Row(thread="t", agent="worker", **{"updated": NOW - 20, **fields})
+    assert explain(Known(row, head, inbox, [], NOW)).text == f"The thread waits for {says}."
+    unknown = explain(Known(row, head, inbox, [], NOW, agents=("other",)))
+    assert unknown.waits[0].kind == "agent"
+    assert unknown.waits[0].since <= NOW
+
+
+@pytest.mark.parametrize(
+    ("progress", "says"),
+    [
+        (Progress(0.5, "compiling", NOW - 90), "f (for 100 s, 50% done: compiling, said 90 s ago)"),
+        (Progress(0.5, "compiling"), "f (for 100 s, 50% done: compiling)"),
+        (Progress(at=NOW - 90), "f (for 100 s)"),
+    ],
+)
+def test_progress_is_shown_with_its_age(progress: Progress, says: str) -> None:
+    head = Head(pending={"c": OpenCall("f", 1, at=NOW - 100)})
+    assert (
+        explain(Known(ROW, head, [], [], NOW, progress={"c": progress})).text
+        == f"The thread waits for {says}."
+    )
 
 
 FAMILY = Head(

@@ -23,6 +23,8 @@ class Progress(Stored, frozen=True):
 
     fraction: float = -1.0
     message: str = ""
+    at: float = 0.0
+    """When it was said; 0: nobody knows."""
 
     @property
     def words(self) -> str:

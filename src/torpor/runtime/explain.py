@@ -10,8 +10,9 @@ from torpor.core.moves import AWAY
 from torpor.core.plan import owes_now
 from torpor.core.record import SliceRecord
 from torpor.core.request import instant
-from torpor.core.signals import AnySignal, Due
+from torpor.core.signals import AnySignal, Due, is_urgent
 from torpor.core.thread import Head, OpenCall, OpenWait
+from torpor.core.tiers import not_before, start_by
 from torpor.core.views import Progress
 from torpor.ports import OutboxRow, Row
 
@@ -115,9 +116,15 @@ def _notes(known: Known) -> dict[str, str]:
     unsent = {row.effect.call: row for row in known.outbox if isinstance(row.effect, Invoke)}
     done = known.progress
     return {
-        id: _sending(call, id, unsent, known.now) or (done[id].words if id in done else "")
+        id: _sending(call, id, unsent, known.now) or (_come(done[id], known.now) if id in done else "")
         for id, call in {**known.head.pending, **known.head.detached}.items()
     }
+
+
+def _come(progress: Progress, now: float) -> str:
+    """How far a call has come, and how long ago that was said: its server may be gone since."""
+    since = f", said {max(0.0, now - progress.at):.0f} s ago" if progress.at else ""
+    return f"{progress.words}{since}" if progress.words else ""
 
 
 def _sending(call: OpenCall, id: str, unsent: Mapping[str, OutboxRow], now: float) -> str:
@@ -217,14 +224,35 @@ def _slices(known: Known) -> list[Waiting]:
         ]
     if not (known.received or owes) or row.state == "closed" or row.state in AWAY:
         return []
+    rung = _rung(known)
     if known.agents and row.agent not in known.agents:
         name = f"{row.agent} (known here: {', '.join(known.agents)})"
-        return [Waiting(f"{row.thread}/slice", "agent", name, row.updated)]
+        return [Waiting(f"{row.thread}/slice", "agent", name, min(rung, known.now))]
     if owes and known.last is not None and known.last.yielded == "equipping":
         missing = [url for url in known.servers if url not in known.head.toolsets] or ["its tool servers"]
         since = known.head.exchange.since or row.updated
         return [Waiting(f"{row.thread}/manifest", "manifest", url, since) for url in missing]
-    return [Waiting(f"{row.thread}/slice", "slice", row.agent, row.updated, note=_why(known))]
+    if rung > known.now:
+        came = min(signal.at for signal in known.inbox if signal.due <= known.now)
+        return [Waiting(f"{row.thread}/slice", "slice", row.agent, came, rung, note=_why(known))]
+    return [Waiting(f"{row.thread}/slice", "slice", row.agent, rung, note=_why(known))]
+
+
+def _rung(known: Known) -> float:
+    """The instant from which on a worker may run the next slice."""
+    row, signals = known.row, [signal for signal in known.inbox if signal.due <= known.now]
+    rings = [max(row.not_before, _rings_at(signal, row.tier)) for signal in signals]
+    if owes_now(known.head):
+        rings.append(max(row.not_before, row.updated))
+    return min(rings)
+
+
+def _rings_at(signal: AnySignal, tier: str) -> float:
+    """When a signal has its thread looked at: news gathers company for as long as its tier lets it."""
+    if signal.due:
+        return signal.due
+    chosen = "realtime" if is_urgent(signal) else getattr(signal, "tier", "") or tier
+    return not_before(chosen, start_by(chosen, signal.at))
 
 
 def _why(known: Known) -> str:
@@ -265,8 +293,7 @@ def _phrase(wait: Waiting, now: float) -> str:
         case "retry":
             return f"its model, whose provider wants no request before {instant(wait.until)}"
         case "slice":
-            again = f"; its model {wait.note}" if wait.note else ""
-            return f"a worker to run its next slice ({since}){again}"
+            return _next_slice(wait, since)
         case "manifest":
             return f"the manifest of {wait.name} ({since})"
         case "agent":
@@ -285,3 +312,10 @@ def _phrase(wait: Waiting, now: float) -> str:
             return f"the late result of {wait.name} ({since}{until}{note})"
         case _:
             return f"{wait.name} ({since}{until}{note})"
+
+
+def _next_slice(wait: Waiting, since: str) -> str:
+    if wait.until:
+        return f"more news until {instant(wait.until)}, when its next slice is due ({since})"
+    again = f"; its model {wait.note}" if wait.note else ""
+    return f"a worker to run its next slice ({since}){again}"

@@ -87,7 +87,8 @@ class Views:
         known = _progress.decode(kept) if kept else {}
         now = {id: one for id, one in known.items() if id in open_calls and id != call}
         if call in open_calls and sent.content and sent.content.get("done") is not True:
-            now[call] = _progress_of(sent.content.get("fraction"), sent.content.get("message"))
+            told = _progress_of(sent.content.get("fraction"), sent.content.get("message"))
+            now[call] = msgspec.structs.replace(told, at=self._clock.now())
         if now != known:
             await self._side.put(PROGRESS_SPACE, sent.thread, msgspec.msgpack.encode(now))
 
