@@ -78,6 +78,7 @@ LONG = (
     "tests/runtime/test_store_away.py",
     "tests/runtime/test_waits.py::test_every_death",
     "tests/tooling/test_start_cost.py",
+    "tests/weather/test_seeds.py",
     "tests/web/test_callbacks.py",
     "tests/web/test_events.py",
     "tests/web/test_reached.py",
