@@ -136,7 +136,7 @@ def test_threads_are_a_line_each_where_nobody_looks_at_a_terminal(shell: Shell) 
     assert all("open   slice echo" in row and "many words many words many" in row for row in rows)
 
 
-@pytest.mark.parametrize(("command", "usage"), [("new", "[TEXT...]"), ("serve", "[AGENT...]")])
+@pytest.mark.parametrize(("command", "usage"), [("new", "[TEXT]..."), ("serve", "[AGENT]...")])
 def test_usage_lines_hold_no_brackets_in_brackets(shell: Shell, command: str, usage: str) -> None:
     told = shell.good(command, "--help").splitlines()[0]
     assert usage in told

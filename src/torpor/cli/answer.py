@@ -25,7 +25,9 @@ def answer(
         ),
     ],
     *,
-    comment: Annotated[str, typer.Option(help="What is said with it; a denial's is told to the model.")] = "",
+    comment: Annotated[
+        str, typer.Option(metavar="TEXT", help="What is said with it; a denial's is told to the model.")
+    ] = "",
     as_json: Json = False,
     config: Config = None,
     store: Store = None,

@@ -14,7 +14,10 @@ def fork(
     thread: ThreadId,
     *,
     at: Annotated[
-        int | None, typer.Option(min=1, help="The position of the last message that is taken over; else all.")
+        int | None,
+        typer.Option(
+            metavar="POSITION", min=1, help="The position of the last message that is taken over; else all."
+        ),
     ] = None,
     as_json: Json = False,
     config: Config = None,

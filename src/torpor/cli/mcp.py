@@ -35,25 +35,39 @@ def serve(
     agents: AgentRefs = None,
     *,
     agent: Annotated[
-        list[str] | None, typer.Option(help="Serve this agent, by its name; repeatable. Left out: all known.")
+        list[str] | None,
+        typer.Option(metavar="AGENT", help="Serve this agent, by its name; repeatable. Left out: all known."),
     ] = None,
     rap: Annotated[
-        list[str] | None, typer.Option(help="Serve the tools of the RAP server at this URL too; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="URL", help="Serve the tools of the RAP server at this URL too; repeatable."),
     ] = None,
     token: Annotated[
         str | None,
-        typer.Option(help="The RAP servers' bearer token.", envvar="TORPOR_RAP_TOKEN", show_envvar=True),
+        typer.Option(
+            metavar="TOKEN",
+            help="The RAP servers' bearer token.",
+            envvar="TORPOR_RAP_TOKEN",
+            show_envvar=True,
+        ),
     ] = None,
     http: Annotated[bool, typer.Option("--http", help="Over HTTP, instead of input and output.")] = False,
-    listen: Annotated[str, typer.Option(help="host:port for --http; port 0 takes a free one.")] = LISTEN,
-    owner: Annotated[str, typer.Option(help="Threads get this owner; only such can be addressed.")] = "",
-    user: Annotated[str, typer.Option(help="The user id that new threads get.")] = "",
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where --http listens; port 0 takes a free one.")
+    ] = LISTEN,
+    owner: Annotated[
+        str, typer.Option(metavar="OWNER", help="Threads get this owner; only such can be addressed.")
+    ] = "",
+    user: Annotated[str, typer.Option(metavar="USER", help="The user id that new threads get.")] = "",
     answers: Annotated[
         bool, typer.Option("--answers/--no-answers", help="Offer the tool that answers people's waits.")
     ] = True,
-    workers: Annotated[int | None, typer.Option(help="Slices side by side; 0: none here.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Slices side by side; 0: none here.")
+    ] = None,
     folder: Annotated[
-        Path | None, typer.Option(help="Work in this folder: clients start commands anywhere.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Work in this folder: clients start commands anywhere."),
     ] = None,
     config: Config = None,
     store: Store = None,
@@ -70,9 +84,9 @@ def serve(
 
 
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME...", help="MCP servers by name. Left out: all.")
+    list[str] | None, typer.Argument(metavar="NAME", help="MCP servers by name. Left out: all.")
 ]
-UserId = Annotated[str, typer.Option("--user", help="As this user of the agents.")]
+UserId = Annotated[str, typer.Option("--user", metavar="USER", help="As this user of the agents.")]
 
 
 @mcp.command("check")

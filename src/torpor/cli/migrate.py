@@ -16,15 +16,21 @@ def migrate(
     destination: Annotated[
         str,
         typer.Argument(
-            metavar="[DESTINATION]", help="The store that it goes to, or was to go to.", show_default=False
+            metavar="DESTINATION", help="The store that it goes to, or was to go to.", show_default=False
         ),
     ] = "",
     *,
     server: Annotated[
         list[str] | None,
-        typer.Option(help="OLD=NEW: a tool server's base URL, and the one it has there.", show_default=False),
+        typer.Option(
+            metavar="OLD=NEW",
+            help="A tool server's base URL, and the one it has there; repeatable.",
+            show_default=False,
+        ),
     ] = None,
-    wait: Annotated[float, typer.Option(min=0.0, help="Seconds in which what runs may end.")] = 60.0,
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.0, help="Seconds in which what runs may end.")
+    ] = 60.0,
     create: Annotated[bool, typer.Option("--create", help="Make that store if there is none.")] = False,
     abort: Annotated[
         bool, typer.Option("--abort", help="Give up a move that was interrupted; the tree stays.")

@@ -13,18 +13,20 @@ if TYPE_CHECKING:
 
 
 def new(
-    agent: Annotated[str, typer.Argument(help="The agent's name.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.")],
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT...", help="Its first words; - reads them.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="Its first words; - reads them.")
     ] = None,
     *,
-    thread: Annotated[str, typer.Option(help="The thread's id; made up if left out.")] = "",
-    owner: Annotated[str, typer.Option(help="Whose thread it is.")] = "",
-    user_id: Annotated[str, typer.Option(help="The user whom its tools are told of.")] = "",
-    context: Annotated[str, typer.Option(help="JSON that its tools are given.")] = "",
-    tier: Annotated[str, typer.Option(help="realtime, async or batch.")] = "",
+    thread: Annotated[str, typer.Option(metavar="THREAD", help="The thread's id; made up if left out.")] = "",
+    owner: Annotated[str, typer.Option(metavar="OWNER", help="Whose thread it is.")] = "",
+    user_id: Annotated[str, typer.Option(metavar="USER", help="The user whom its tools are told of.")] = "",
+    context: Annotated[str, typer.Option(metavar="JSON", help="JSON that its tools are given.")] = "",
+    tier: Annotated[str, typer.Option(metavar="TIER", help="realtime, async or batch.")] = "",
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the reply and print it.")] = False,
-    timeout: Annotated[float | None, typer.Option(min=0.0, help="Seconds to wait at most.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0.0, help="Seconds to wait at most.")
+    ] = None,
     as_json: Json = False,
     config: Config = None,
     store: Store = None,

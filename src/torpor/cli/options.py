@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from torpor.settings import Settings
 
 Config = Annotated[
-    Path | None, typer.Option("--config", help="The settings file, instead of torpor.toml here.")
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The settings file, instead of torpor.toml here."),
 ]
 Store = Annotated[
     str | None,
-    typer.Option("--store", help="The store: sqlite:///path or postgresql://… Overrides the settings."),
+    typer.Option(
+        "--store", metavar="URL", help="The store: sqlite:///path or postgresql://… Overrides the settings."
+    ),
 ]
 ThreadId = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id; see `torpor threads`.")]
 AgentRefs = Annotated[
     list[str] | None,
-    typer.Argument(metavar="AGENT...", help="Agents as package.module:name, instead of the settings'."),
+    typer.Argument(metavar="AGENT", help="Agents as package.module:name, instead of the settings'."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

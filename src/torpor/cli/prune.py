@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from torpor.settings import Settings
     from torpor.wiring import Parts
 
-Days = Annotated[float | None, typer.Option(min=0.0, help="Days to keep; 0: for ever. Else the settings'.")]
+Days = Annotated[
+    float | None, typer.Option(metavar="DAYS", min=0.0, help="Days to keep; 0: for ever. Else the settings'.")
+]
 
 
 def prune(
@@ -25,7 +27,7 @@ def prune(
     config: Config = None,
     store: Store = None,
 ) -> None:
-    """Forget closed threads, records of slices and ids of signals that are older than they are to be kept."""
+    """Forget threads that are closed or have moved, records and ids of signals, once they are old enough."""
     asked = {"keep_closed_days": closed, "keep_records_days": records, "keep_ids_days": ids}
     run(_prune(settings_of(config, store, **asked), dry_run, yes, as_json))
 

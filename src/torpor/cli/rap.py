@@ -33,20 +33,39 @@ def check(
     url: Annotated[str | None, typer.Argument(metavar="URL", help="The tool server's base URL.")] = None,
     *,
     token: Annotated[
-        str | None, typer.Option(help="Its bearer token.", envvar="TORPOR_RAP_TOKEN", show_envvar=True)
+        str | None,
+        typer.Option(metavar="TOKEN", help="Its bearer token.", envvar="TORPOR_RAP_TOKEN", show_envvar=True),
     ] = None,
-    tool: Annotated[str | None, typer.Option(help="A tool that answers quickly.")] = None,
-    arguments: Annotated[str, typer.Option(help="Arguments for it, as a JSON object.")] = "{}",
-    long: Annotated[str | None, typer.Option(help="A call that works for long: NAME={…}.")] = None,
-    subscribing: Annotated[str | None, typer.Option(help="A call that subscribes: NAME={…}.")] = None,
-    choosing: Annotated[str | None, typer.Option(help="A call that asks for a choice: NAME={…}.")] = None,
-    authorizing: Annotated[str | None, typer.Option(help="A call that asks for oauth: NAME={…}.")] = None,
-    only: Annotated[str, typer.Option(help="Requirements to check, with commas between.")] = "",
-    wait: Annotated[float, typer.Option(help="Seconds to wait for a result that must come.")] = 10.0,
-    listen: Annotated[str, typer.Option(help="Where callbacks are taken.")] = "127.0.0.1:0",
-    public_url: Annotated[str, typer.Option(help="How the server reaches that, if not so.")] = "",
+    tool: Annotated[str | None, typer.Option(metavar="NAME", help="A tool that answers quickly.")] = None,
+    arguments: Annotated[
+        str, typer.Option(metavar="JSON", help="Arguments for it, as a JSON object.")
+    ] = "{}",
+    long: Annotated[str | None, typer.Option(metavar="NAME={…}", help="A call that works for long.")] = None,
+    subscribing: Annotated[
+        str | None, typer.Option(metavar="NAME={…}", help="A call that subscribes.")
+    ] = None,
+    choosing: Annotated[
+        str | None, typer.Option(metavar="NAME={…}", help="A call that asks for a choice.")
+    ] = None,
+    authorizing: Annotated[
+        str | None, typer.Option(metavar="NAME={…}", help="A call that asks for oauth.")
+    ] = None,
+    only: Annotated[
+        str, typer.Option(metavar="REQUIREMENTS", help="Requirements to check, with commas between.")
+    ] = "",
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Seconds to wait for a result that must come.")
+    ] = 10.0,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where callbacks are taken.")
+    ] = "127.0.0.1:0",
+    public_url: Annotated[
+        str, typer.Option(metavar="URL", help="How the server reaches that, if not so.")
+    ] = "",
     runtime: Annotated[bool, typer.Option("--runtime", help="Check a runtime, not a server.")] = False,
-    harness: Annotated[str, typer.Option(help="The runtime, as module:name; left out: this one.")] = "",
+    harness: Annotated[
+        str, typer.Option(metavar="MODULE:NAME", help="The runtime; left out: this one.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Check a tool server, or a runtime, requirement by requirement; exit code 1 if a MUST is broken.

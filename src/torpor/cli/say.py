@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 def say(
     thread: ThreadId,
     text: Annotated[
-        list[str], typer.Argument(metavar="TEXT...", help="What to say; - reads it from the input.")
+        list[str], typer.Argument(metavar="TEXT", help="What to say; - reads it from the input.")
     ],
     *,
-    mode: Annotated[str, typer.Option(help="steer, queue or interrupt.")] = "steer",
-    tier: Annotated[str, typer.Option(help="realtime, async or batch.")] = "",
-    key: Annotated[str, typer.Option(help="The same key with the same words counts once.")] = "",
+    mode: Annotated[str, typer.Option(metavar="MODE", help="steer, queue or interrupt.")] = "steer",
+    tier: Annotated[str, typer.Option(metavar="TIER", help="realtime, async or batch.")] = "",
+    key: Annotated[
+        str, typer.Option(metavar="KEY", help="The same key with the same words counts once.")
+    ] = "",
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the reply and print it.")] = False,
-    timeout: Annotated[float | None, typer.Option(min=0.0, help="Seconds to wait at most.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0.0, help="Seconds to wait at most.")
+    ] = None,
     as_json: Json = False,
     config: Config = None,
     store: Store = None,

@@ -17,9 +17,15 @@ def serve(
     *,
     config: Config = None,
     store: Store = None,
-    listen: Annotated[str | None, typer.Option(help="host:port; port 0 takes a free one.")] = None,
-    public_url: Annotated[str | None, typer.Option(help="How others reach this server.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Slices side by side; 0: none here.")] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where it listens; port 0 takes a free one.")
+    ] = None,
+    public_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="How others reach this server.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Slices side by side; 0: none here.")
+    ] = None,
 ) -> None:
     """Serve the API and callbacks, and run the agents."""
     overrides = {"listen": listen, "public_url": public_url, "workers": workers, "agents": agents or None}

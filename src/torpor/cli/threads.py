@@ -28,14 +28,18 @@ COLUMNS = ("thread", "agent", "state", "waits for", "since", "next wake")
 
 def threads(
     *,
-    agent: Annotated[str | None, typer.Option(help="Only threads of this agent.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Only threads of this owner.")] = None,
-    state: Annotated[str | None, typer.Option(help="open, parked, stopped or closed.")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="AGENT", help="Only threads of this agent.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="OWNER", help="Only threads of this owner.")] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(metavar="STATE", help="open, parked, stopped, closed; moving, arriving or moved."),
+    ] = None,
     purpose: Annotated[
-        str | None, typer.Option(help="root, child, event or compaction; else all but the last.")
+        str | None,
+        typer.Option(metavar="PURPOSE", help="root, child, event or compaction; else all but the last."),
     ] = None,
     tree: Annotated[bool, typer.Option("--tree", help="Roots, and below each all its children.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option(metavar="NUMBER", min=1, max=1_000, help="At most so many.")] = 50,
     as_json: Json = False,
     config: Config = None,
     store: Store = None,

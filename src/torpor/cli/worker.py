@@ -18,13 +18,17 @@ def worker(
     *,
     config: Config = None,
     store: Store = None,
-    workers: Annotated[int | None, typer.Option(help="Slices side by side.")] = None,
+    workers: Annotated[int | None, typer.Option(metavar="NUMBER", help="Slices side by side.")] = None,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when there is nothing to do now or soon.")
     ] = False,
     soon: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Seconds that are soon; by default what a killed worker holds work for."),
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            help="Seconds that are soon; by default what a killed worker holds work for.",
+        ),
     ] = None,
 ) -> None:
     """Run the agents, and nothing else."""
