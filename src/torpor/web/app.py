@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from torpor.runtime.threads import Threads
 from torpor.tools.callbacks import Callbacks
-from torpor.web.access import Access
+from torpor.web.access import Access, route_path
 from torpor.web.callbacks import CallbackWeb
 from torpor.web.listening import listening
 from torpor.web.live import Streams
@@ -163,8 +163,18 @@ def _version() -> str:
     return version("torpor")
 
 
-async def _failed(_: Request, error: Exception) -> Response:
-    return answer_error(error)
+async def _failed(request: Request, error: Exception) -> Response:
+    answered = answer_error(error)
+    if answered.status_code == 405:
+        answered.headers["Allow"] = ", ".join(_methods(request))
+    return answered
+
+
+def _methods(request: Request) -> list[str]:
+    """What may be asked of a path, by all its routes."""
+    path, routes = route_path(request.scope), request.app.routes
+    found = [route.methods or set() for route in routes if route.path_regex.match(path)]
+    return sorted(set().union(*found))
 
 
 __all__ = ["build", "listening"]

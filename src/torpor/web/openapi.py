@@ -42,6 +42,8 @@ class Parameter(msgspec.Struct, frozen=True):
     place: str
     description: str
     type: str = "string"
+    limits: dict[str, Any] = {}
+    """Further words of JSON Schema for its value."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -106,7 +108,7 @@ def _path_parameter(name: str) -> dict[str, Any]:
 
 
 def _parameter(given: Parameter) -> dict[str, Any]:
-    schema = {"type": given.type}
+    schema = {"type": given.type, **given.limits}
     return {"name": given.name, "in": given.place, "description": given.description, "schema": schema}
 
 

@@ -2,6 +2,7 @@
 
 from torpor.runtime.deletion import Deleted
 from torpor.runtime.explain import Explanation
+from torpor.runtime.given import STATES
 from torpor.runtime.questions import Settled
 from torpor.runtime.threads import Receipt
 from torpor.web.openapi import ANY_OBJECT, EVENT_STREAM, NOTHING, PAGE, Endpoint, Parameter
@@ -23,11 +24,16 @@ from torpor.web.shapes import (
     Views,
 )
 
+_STATE = {"enum": list(STATES)}
+_WHOLE = {"minimum": 0, "maximum": 10**15 - 1}
+
 _KEY = Parameter(
     "Idempotency-Key", "header", "The same key with the same body counts once; another body: 409."
 )
-_LIMIT = Parameter("limit", "query", "At most so many, up to 1000.", "integer")
-_AFTER = Parameter("after", "query", "What follows this position.", "integer")
+_LIMIT = Parameter(
+    "limit", "query", "At most so many, up to 1000.", "integer", {"minimum": 1, "maximum": 1000}
+)
+_AFTER = Parameter("after", "query", "What follows this position.", "integer", _WHOLE)
 
 ROUTES = (
     Endpoint(
@@ -41,7 +47,7 @@ ROUTES = (
         parameters=(
             Parameter("owner", "query", "Only threads of this owner."),
             Parameter("agent", "query", "Only threads of this agent."),
-            Parameter("state", "query", "Only open, parked, stopped or closed ones."),
+            Parameter("state", "query", "Only open, parked, stopped or closed ones.", limits=_STATE),
             Parameter("root", "query", "Only the tree of this root, itself included."),
             Parameter("parent", "query", "Only its children; empty: only threads without a parent."),
             Parameter("purpose", "query", "Only root, child, event or compaction; else not the last."),
@@ -69,7 +75,7 @@ ROUTES = (
         gives={200: EVENT_STREAM},
         parameters=(
             _AFTER,
-            Parameter("Last-Event-ID", "header", "The same, as browsers send it; it wins.", "integer"),
+            Parameter("Last-Event-ID", "header", "The same, by browsers; it wins.", "integer", _WHOLE),
             Parameter("ticket", "query", "Instead of the bearer token; see POST /tickets."),
         ),
         problems=(400, 404, 503),
@@ -95,7 +101,12 @@ ROUTES = (
         "delete", "DELETE", "/threads/{thread}",
         "Erase a root thread with all below, open or not. `left` says what a search found then: nothing.",
         gives={200: Deleted},
-        parameters=(Parameter("forks", "query", "`true`: with the forks that continue its history."),),
+        parameters=(
+            Parameter(
+                "forks", "query", "`true`: with the forks that continue its history.",
+                limits={"enum": ["true", "false"]},
+            ),
+        ),
         problems=(400, 404, 409, 503),
     ),
     Endpoint(
@@ -129,7 +140,9 @@ ROUTES = (
     Endpoint(
         "records", "GET", "/threads/{thread}/records", "The records of its slices, oldest first.",
         gives={200: Records},
-        parameters=(Parameter("after", "query", "Leave out so many of the oldest.", "integer"), _LIMIT),
+        parameters=(
+            Parameter("after", "query", "Leave out so many of the oldest.", "integer", _WHOLE), _LIMIT,
+        ),
         problems=(400, 404),
     ),
     Endpoint(
@@ -153,12 +166,12 @@ ROUTES = (
             Parameter("iss", "query", "The authorization server."),
             Parameter("error", "query", "Why it gives nothing."),
         ),
-        guarded=False,
+        problems=(404,), guarded=False,
     ),
     Endpoint(
         "oauth_client", "GET", "/oauth/client/{server}",
         "Describes, for authorization servers, the client whose id is this URL.",
-        gives={200: ANY_OBJECT}, problems=(400,), guarded=False,
+        gives={200: ANY_OBJECT}, problems=(400, 404), guarded=False,
     ),
     Endpoint(
         "health", "GET", "/healthz", "The server answers and can read its store.",
