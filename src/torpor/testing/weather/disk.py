@@ -18,8 +18,6 @@ WRITES = frozenset({
 })  # fmt: skip
 """Durable actions: verbs that may change what is kept."""
 HOLDERS = frozenset({"claim", "release"})
-POLL = 5.0
-"""Seconds after which a process that was not rung looks at the queue again."""
 
 
 class Way:
@@ -147,8 +145,8 @@ class QueueWay(Way):
             if leases or left <= 0:
                 self._weaken(leases)
                 return list(leases)
-            at = await queue.next_at(asked.get("agents"))
-            await self._rest(min(left, POLL, max(0.25, at - self._disk.clock.now()) if at else POLL))
+            ahead = queue._next_change() - self._disk.clock.now()
+            await self._rest(min(left, max(0.25, ahead)))
 
     async def _rest(self, seconds: float) -> None:
         """Until somebody rings, or for so long."""
