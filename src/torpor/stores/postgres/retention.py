@@ -96,7 +96,8 @@ class PostgresRetention(PostgresSide):
         return found
 
     async def prune(self, before: float) -> int:
-        return await self._drop("prune", {"before": float(before)})
+        ((oldest,),) = await self.database.ask(_SQL["oldest_effect"])
+        return await self._drop("prune", {"before": min(float(before), oldest)})
 
     async def forget_records(self, before: float) -> int:
         return await self._drop("forget_records", {"before": float(before)})

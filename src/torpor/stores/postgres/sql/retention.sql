@@ -182,12 +182,15 @@ UNION ALL SELECT 'named', count(*) FROM torpor.threads
         OR (root = %(thread)s AND parent <> '' AND thread <> %(thread)s)
         OR (source = %(thread)s AND source <> '')
 
+-- name: oldest_effect
+-- All of the outbox is looked at, once before much is pruned: nothing that comes later is older.
+SELECT coalesce(min(created), 'infinity') FROM torpor.outbox
+
 -- name: prune
 WITH gone AS (
     DELETE FROM torpor.signals WHERE ctid IN (
         SELECT ctid FROM torpor.signals
         WHERE outcome IS NOT NULL AND settled < %(before)s
-            AND settled < (SELECT coalesce(min(created), 'infinity') FROM torpor.outbox)
         LIMIT %(limit)s
     ) RETURNING 1
 )
