@@ -70,6 +70,7 @@ LONG = (
     "tests/runtime/test_family_deaths.py",
     "tests/runtime/test_idle.py::test_ten_thousand",
     "tests/runtime/test_moving_deaths.py",
+    "tests/runtime/test_places_below.py",
     "tests/runtime/test_random_lives.py",
     "tests/runtime/test_retention.py",
     "tests/runtime/test_same_everywhere.py",
