@@ -23,11 +23,18 @@ demo-fleet: $(STAMP) postgres ## two hundred agents on PostgreSQL, whose workers
 test: $(STAMP) ## the tests, in under a minute
 	$(BIN)/python -m pytest $(TESTS) -n 3 --dist worksteal -m "not live and not long" $(ARGS)
 
-test-long: $(STAMP) postgres ## what `make test` leaves out: the conformance kit, documented commands, the benchmark
+test-long: $(STAMP) $(SCHEMATHESIS) postgres ## what `make test` leaves out: the conformance kit, documented commands, the benchmark
 	$(BIN)/python -m pytest $(TESTS) -n 3 --dist worksteal -m long $(ARGS)
 
 test-postgres: $(STAMP) postgres ## the runtime's tests on PostgreSQL, installed if it is missing
 	TORPOR_TEST_STORE=postgres TORPOR_TREES=200 $(BIN)/python -m pytest tests/runtime -n 2 --dist worksteal -m "not live" $(ARGS)
+
+# The fuzzer of HTTP APIs, in an environment of its own: what it needs contradicts what we need.
+SCHEMATHESIS := .venv/schemathesis/.made
+$(SCHEMATHESIS): $(STAMP) tests/fuzz/schemathesis.txt
+	$(BIN)/python -m venv .venv/schemathesis
+	.venv/schemathesis/bin/python -m pip install --quiet --disable-pip-version-check -r tests/fuzz/schemathesis.txt
+	@touch $@
 
 # PostgreSQL and a proxy for it, from Debian's packages; the tests start servers of their own.
 postgres:

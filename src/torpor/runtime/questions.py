@@ -154,7 +154,7 @@ def value_of(wait: OpenWait, given: Value, fits: Fits) -> str:
 def _filled(wait: OpenWait, given: dict[str, Any], fits: Fits) -> str:
     try:
         text = msgspec.json.encode(given).decode()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise Refused(f"What was filled in has no JSON form: {error}.") from None
     if len(text.encode()) > FORM_KEPT:
         raise Refused(f"What is filled into a form may have {FORM_KEPT:,} bytes.")

@@ -77,7 +77,7 @@ async def read(
     ``TooSlow`` if it takes more than so many seconds. ``grow`` is told the size of each piece.
     """
     announced = request.headers.get("content-length", "0")
-    if announced.isdigit() and int(announced[:20]) > limit:
+    if announced.isascii() and announced.isdigit() and int(announced[:20]) > limit:
         raise TooLarge
     pieces: list[bytes] = []
     size = 0
