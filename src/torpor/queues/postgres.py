@@ -13,7 +13,7 @@ from torpor.core.errors import TorporError, Unavailable
 from torpor.ports import Clock, Lease, Ring
 from torpor.queues.bell import NEVER, Bell
 from torpor.queues.hints import Hints
-from torpor.queues.ranks import TIER_NAMES, rank
+from torpor.queues.ranks import TIER_NAMES, fixed, mask, rank
 from torpor.queues.together import Together
 
 log = logging.getLogger("torpor.postgres")
@@ -73,7 +73,7 @@ class Wanted(msgspec.Struct, frozen=True):
     def given(self) -> dict[str, Any]:
         """What the statements take for this choice."""
         agents = None if self.agents is None else list(self.agents)
-        return {"wanted": agents, "mask": _mask(self.tiers), "cap": self.cap}
+        return {"wanted": agents, "mask": mask(self.tiers), "cap": self.cap}
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ class PostgresQueue:
         limit: int = 1,
         owner_cap: int = 0,
     ) -> list[Lease]:
-        wanted = _wanted(worker, _fixed(agents), _fixed(tiers), owner_cap)
+        wanted = _wanted(worker, fixed(agents), fixed(tiers), owner_cap)
         deadline = self._bell.now() + wait
         leases = await self._together.ask(wanted, limit)
         while not leases and self._bell.now() < deadline and not self._closed:
@@ -357,19 +357,9 @@ class PostgresQueue:
             self._keep_looking()
 
 
-def _fixed(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
-
-
 @lru_cache
 def _wanted(worker: str, agents: tuple[str, ...] | None, tiers: tuple[str, ...] | None, cap: int) -> Wanted:
     return Wanted(worker, agents, tiers, cap)
-
-
-@lru_cache
-def _mask(tiers: tuple[str, ...] | None) -> int:
-    """A bit for each tier."""
-    return sum(1 << rank(tier) for tier in set(TIER_NAMES if tiers is None else tiers))
 
 
 def _rung(ring: Ring, now: float, *, tell: bool) -> Word:

@@ -13,7 +13,7 @@ import msgspec
 from torpor.core.errors import TorporError
 from torpor.ports import Clock, Lease, Ring
 from torpor.queues.bell import NEVER, Bell
-from torpor.queues.ranks import TIER_NAMES, rank
+from torpor.queues.ranks import TIER_NAMES, fixed, mask, rank
 from torpor.queues.together import Together
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ class SqliteQueue:
         limit: int = 1,
         owner_cap: int = 0,
     ) -> list[Lease]:
-        wanted = _wanted(worker, _fixed(agents), _fixed(tiers), owner_cap)
+        wanted = _wanted(worker, fixed(agents), fixed(tiers), owner_cap)
         leases = await self._together.ask(wanted, limit)
         deadline = self._now() + wait
         while not leases and self._now() < deadline:
@@ -307,23 +307,14 @@ class SqliteQueue:
         return self._database.read(look)
 
 
-def _fixed(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
-
-
 @lru_cache
 def _wanted(worker: str, agents: tuple[str, ...] | None, tiers: tuple[str, ...] | None, cap: int) -> Wanted:
-    return Wanted(worker, _marked(agents), _mask(tiers), cap)
+    return Wanted(worker, _marked(agents), mask(tiers), cap)
 
 
 def _marked(agents: Sequence[str] | None) -> str | None:
     """The names of a choice of agents between marks, as the statements take them."""
     return None if agents is None else MARK + MARK.join(agents) + MARK
-
-
-def _mask(tiers: Sequence[str] | None) -> int:
-    """A bit for each tier."""
-    return sum(1 << rank(tier) for tier in set(TIER_NAMES if tiers is None else tiers))
 
 
 def _columns(ring: Ring, now: float) -> dict[str, Any]:

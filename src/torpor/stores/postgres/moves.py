@@ -4,8 +4,9 @@ from torpor.core.codec import decode_record, decode_signal, encode
 from torpor.core.errors import Refused
 from torpor.core.views import views_space
 from torpor.ports import Exported, StoredMessage
+from torpor.stores.columns import row_of
 from torpor.stores.postgres.database import Database
-from torpor.stores.postgres.rows import Given, columns_of, outbox_row, row_of, signals_of
+from torpor.stores.postgres.rows import Given, columns_of, outbox_row, signals_of
 from torpor.stores.statements import statements
 
 _SQL = statements(__package__, "sql/moves.sql")

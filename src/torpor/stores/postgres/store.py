@@ -26,11 +26,12 @@ from torpor.ports import (
     StoredMessage,
     Version,
 )
+from torpor.stores.columns import COLUMNS, row_of
 from torpor.stores.postgres import moves
 from torpor.stores.postgres.database import Database
 from torpor.stores.postgres.faults import Ended
 from torpor.stores.postgres.retention import PostgresRetention
-from torpor.stores.postgres.rows import COLUMNS, Given, columns_of, outbox_row, row_of, signal_of, signals_of
+from torpor.stores.postgres.rows import Given, columns_of, outbox_row, signal_of, signals_of
 from torpor.stores.postgres.writes import commit_of
 from torpor.stores.statements import statements
 

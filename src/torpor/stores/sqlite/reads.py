@@ -7,10 +7,10 @@ from torpor.core.codec import decode_record, decode_signal
 from torpor.core.errors import Refused
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
-from torpor.ports import OutboxRow, Row, Snapshot, StoredMessage, Version
+from torpor.ports import LOADED, OutboxRow, Row, Snapshot, StoredMessage, Version
+from torpor.stores.columns import COLUMNS, row_of
 from torpor.stores.sqlite import segments
 from torpor.stores.sqlite.kept import Known
-from torpor.stores.sqlite.rows import NUMBER, row_of
 from torpor.stores.sqlite.writes import number_of, outbox_row
 from torpor.stores.statements import statements
 
@@ -60,8 +60,9 @@ def load(
     values = connection.execute(_ONE, (thread,)).fetchone()
     if values is None:
         raise Refused(f"There is no thread {thread!r} in this store.")
-    row, number = row_of(values), values[NUMBER]
-    history = None if known == row.version else tuple(_history(connection, number, row.base))
+    row, number = row_of(values), values[COLUMNS]
+    is_apart = known == row.version or row.length - row.base > LOADED
+    history = None if is_apart else tuple(_history(connection, number, row.base))
     due, more, signal_due = _inbox(connection, number, now, limit)
     outbox, effect_due = _outbox(connection, number, now)
     return number, Snapshot(
@@ -156,7 +157,7 @@ def threads(connection: sqlite3.Connection, given: dict[str, Any]) -> list[Row]:
 def stranded(connection: sqlite3.Connection, given: dict[str, Any]) -> list[tuple[Row, float]]:
     """Threads that something should have woken, and since when."""
     found = connection.execute(_STRANDED, given)
-    return [(row_of(values), values[NUMBER + 1]) for values in found]
+    return [(row_of(values), values[COLUMNS + 1]) for values in found]
 
 
 def records(connection: sqlite3.Connection, thread: str, after: int, limit: int) -> list[SliceRecord]:
