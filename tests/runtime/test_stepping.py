@@ -202,6 +202,29 @@ async def test_a_completion_that_takes_too_long_is_cut_and_tried_again(kind: str
         assert await turns(runtime, thread) == ["I think."]
 
 
+async def test_a_thread_is_let_go_however_late_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, go, asked = FakeClock(), asyncio.Event(), asyncio.Event()
+    async with stepping(script=[say("Hi."), say("Again.")], clock=clock) as runtime:
+        thread, hold = await started(runtime), runtime.parts.store.hold
+
+        async def slow(thread: str, by: str, until: float) -> float:
+            if not until:
+                asked.set()
+                await go.wait()
+            return await hold(thread, by, until)
+
+        monkeypatch.setattr(runtime.parts.store, "hold", slow)
+        step = asyncio.create_task(runtime.step(thread, deadline=1.0))
+        await asked.wait()
+        clock.advance(1.0)
+        await asyncio.wait([step], timeout=1.5)
+        go.set()
+        assert outcomes(await step) == ["done"]
+        await runtime.thread(thread).send("And?")
+        assert outcomes(await runtime.step(thread)) == ["done"]
+        assert await turns(runtime, thread) == ["Hi.", "Again."]
+
+
 @STORES
 async def test_what_the_deadline_leaves_is_begun_by_another_step(kind: str, tmp_path: Path) -> None:
     clock = FakeClock()

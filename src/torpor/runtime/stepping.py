@@ -93,12 +93,13 @@ class _Walk:
         self._me = f"{kit.worker}/{kit.ids.text(12)}"
         began = kit.clock.now()
         self._begins_until = began + deadline * BEGINS
-        self._works_until = began + deadline - min(2.0, deadline * WINDS_UP)
+        self._winds_up = min(2.0, deadline * WINDS_UP)
+        self._works_until = began + deadline - self._winds_up
         self._ahead = 0.0
         self._due: dict[str, None] = {}
         self._running: dict[str, tuple[Running, asyncio.Task[None]]] = {}
         self._held: set[str] = set()
-        self._releases: set[asyncio.Task[None]] = set()
+        self._releases: set[asyncio.Task[Any]] = set()
         self._rung = asyncio.Event()
         self.known: dict[str, _Known] = {}
 
@@ -204,21 +205,26 @@ class _Walk:
         thread, store = running.lease.thread, self._kit.store
         known = self.known[thread]
         try:
-            known.until = await store.hold(thread, self._me, self._now() + HOLD)
-            if known.until:
-                return
-            self._held.add(thread)
             try:
-                while self._may_begin and await self._goes_on(running, known):
+                known.until = await store.hold(thread, self._me, self._now() + HOLD)
+                if not known.until:
+                    self._held.add(thread)
+                while not known.until and self._may_begin and await self._goes_on(running, known):
                     pass
             finally:
-                self._held.discard(thread)
-                await store.hold(thread, self._me, 0.0)
+                await self._let_go(thread)
         except TorporError as error:
             known.error, known.failed = str(error), True
         except Exception as error:
             log.exception("The step of %s failed in a way it should not", thread)
             known.error, known.failed = str(error), True
+
+    async def _let_go(self, thread: str) -> None:
+        """Hold a thread no longer, also where time is up: others would wait for nobody."""
+        self._held.discard(thread)
+        release = asyncio.create_task(self._kit.store.hold(thread, self._me, 0.0))
+        self._releases.add(release)
+        await asyncio.shield(release)
 
     async def _goes_on(self, running: Running, known: _Known) -> bool:
         """Run one slice; says whether another follows at once."""
@@ -290,7 +296,7 @@ class _Walk:
             running.overdue = True
             _end(running, task)
         if tasks:
-            await asyncio.wait(tasks, timeout=1.0)
+            await asyncio.wait(tasks, timeout=max(1.0, self._winds_up))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
