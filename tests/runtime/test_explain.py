@@ -20,6 +20,8 @@ from torpor.core.views import Progress
 from torpor.models import ScriptedModel, call, fail, say
 from torpor.ports import OutboxRow, Row
 from torpor.runtime.explain import Known, explain
+from torpor.runtime.stepping import step
+from torpor.testing.clock import FakeClock
 
 NOW = 1_000_000_000.0
 AT = "2001-09-09 01:46:50 UTC"
@@ -226,3 +228,24 @@ def test_a_timer_that_asks_about_an_old_call_is_no_end_of_it() -> None:
     inbox = [Due("t", "x", NOW, due=NOW + 50, call="c", what="status")]
     head = Head(agent="worker", pending={"c": OpenCall("f", 1, at=NOW - 20)})
     assert explain(Known(ROW, head, inbox, (), NOW)).text == "The thread waits for f (for 20 s)."
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_who_waits_for_a_manifest_holds_no_work_that_nobody_rang_for(kind: str, tmp_path: Path) -> None:
+    clock, server = FakeClock(), RapServer(TOOLS)
+    away = Away(also_manifest=True)
+    async with started(
+        [say("Hi.")], store_of(kind, tmp_path), server, transport=away, workers=0, clock=clock
+    ) as thread:
+        runtime = thread._parts
+        for _ in range(3):  # the first look has news to write, the others have not
+            result = await step(runtime.kit, runtime.dispatcher, [thread.id])
+            assert result.items[0].outcome == "again"
+            assert result.again_at > clock.now()
+            assert await runtime.store.stranded() == []
+            assert "the manifest of" in (await thread.explain()).text
+            clock.advance(result.again_at - clock.now())
+            assert [row.thread for row, _ in await runtime.store.stranded()] == [thread.id]
+        await thread.stop()
+        await step(runtime.kit, runtime.dispatcher, [thread.id])
+        assert (await thread.row()).state == "stopped"

@@ -218,6 +218,10 @@ def _summary(head: Head) -> list[Waiting]:
 
 def _slices(known: Known) -> list[Waiting]:
     row, owes = known.row, owes_now(known.head)
+    if owes and known.last is not None and known.last.yielded == "equipping":
+        missing = [url for url in known.servers if url not in known.head.toolsets] or ["its tool servers"]
+        since = known.head.exchange.since or row.updated
+        return [Waiting(f"{row.thread}/manifest", "manifest", url, since) for url in missing]
     if row.not_before > known.now:
         return [
             Waiting(f"{row.thread}/retry", "retry", row.agent, row.updated, row.not_before, note=_why(known))
@@ -228,10 +232,6 @@ def _slices(known: Known) -> list[Waiting]:
     if known.agents and row.agent not in known.agents:
         name = f"{row.agent} (known here: {', '.join(known.agents)})"
         return [Waiting(f"{row.thread}/slice", "agent", name, min(rung, known.now))]
-    if owes and known.last is not None and known.last.yielded == "equipping":
-        missing = [url for url in known.servers if url not in known.head.toolsets] or ["its tool servers"]
-        since = known.head.exchange.since or row.updated
-        return [Waiting(f"{row.thread}/manifest", "manifest", url, since) for url in missing]
     if rung > known.now:
         came = min(signal.at for signal in known.inbox if signal.due <= known.now)
         return [Waiting(f"{row.thread}/slice", "slice", row.agent, came, rung, note=_why(known))]

@@ -145,8 +145,7 @@ async def _complete(slice: Slice) -> Outcome:
     step, kit = slice.step, slice.kit
     held = await kit.equipment.equip(slice.member, step, slice.snapshot.row.user_id)
     if held:
-        outcome = await _commit(slice, "equipping")
-        return msgspec.structs.replace(outcome, again_at=_soonest(held, outcome.again_at))
+        return await _equipping(slice, held)
     if slice.member.servers:
         step.definition = await kit.equipment.definition(slice.member, step.thread, step.head)
     gate = await kit.gates.until(gate_of(slice.member.model))
@@ -165,6 +164,16 @@ async def _complete(slice: Slice) -> Outcome:
     finally:
         kit.live.ended(step.thread)
     return await _commit(slice, "")
+
+
+async def _equipping(slice: Slice, held: float) -> Outcome:
+    """A tool server is not there yet: until the next look at it nothing is to be done, but what is urgent."""
+    slice.held = held
+    outcome = await _commit(slice, "equipping")
+    if not _is_news(slice.step):
+        row = slice.snapshot.row
+        await slice.kit.store.postpone(row.thread, row.version, row.attempt, held)
+    return msgspec.structs.replace(outcome, again_at=_soonest(held, outcome.again_at))
 
 
 async def _gated(slice: Slice, gate: float) -> Outcome:
@@ -219,7 +228,7 @@ async def _commit(slice: Slice, why: str) -> Outcome:
     """Write the slice, then let its effects go out."""
     step, kit, snapshot = slice.step, slice.kit, slice.snapshot
     yielded = why or _yielded(step)
-    if step.messages or step.outcomes or step.effects:
+    if _is_news(step):
         messages = _messages(slice)
         version = await _write(slice, messages, yielded)
         _keep(slice, version, messages)
@@ -231,6 +240,11 @@ async def _commit(slice: Slice, why: str) -> Outcome:
             kit.live.publish(step.thread, LiveEvent("committed", position=step.head.length))
     await _resume(slice, step.head)
     return Outcome(yielded, _next_look(slice, yielded))
+
+
+def _is_news(step: Step) -> bool:
+    """Whether there is something to write."""
+    return bool(step.messages or step.outcomes or step.effects)
 
 
 async def _resume(slice: Slice, head: Head | None = None) -> None:
