@@ -25,12 +25,14 @@ from torpor.core.thread import Head
 from torpor.ports import Commit, LiveEvent, OutboxRow, Row, Snapshot, StoredMessage, Version
 from torpor.runtime.completion import ask, shown, take
 from torpor.runtime.gates import gate_of
-from torpor.runtime.hot import Warm, warm_up
+from torpor.runtime.hot import Warm, warm_up, weight
 from torpor.runtime.posting import lineage_bytes
 from torpor.runtime.state import Kit, Outcome, Running, Slice
 
 log = logging.getLogger("torpor.slice")
 
+FIRST = BornSignal | SaidSignal | Nudged
+"""What is absorbed before a stop that came after it."""
 MANY = 2_000
 """Signals that are looked through for one that ends a wait."""
 
@@ -57,8 +59,8 @@ async def _slice(kit: Kit, running: Running) -> Outcome:
     member = kit.roster.get(row.agent)
     if member is None:
         return _unknown(kit, row)
-    if warm is None or snapshot.history is not None:
-        warm = await warm_up(kit.lineages, row, snapshot.history or ())
+    if warm is None or warm.version != row.version:
+        warm = await warm_up(kit.lineages, row, snapshot.history)
     slice = Slice(kit, running, snapshot, warm, member)
     if _resting(snapshot):
         await _resume(slice)
@@ -114,7 +116,7 @@ async def _run(slice: Slice) -> Outcome:
     for batch in _batches(slice.snapshot.signals):
         absorb(step, batch)
     if step.asked_for_summary:
-        begin_asked_for(step, shown(slice))
+        begin_asked_for(step, await shown(slice))
     planned = plan(step.head, definition.limits)
     signals, more = slice.snapshot.signals, slice.snapshot.more
     if isinstance(planned, Complete) and (more or any(is_urgent(signal) for signal in signals)):
@@ -130,13 +132,16 @@ async def _run(slice: Slice) -> Outcome:
 
 
 def _batches(signals: Sequence[AnySignal]) -> list[Sequence[AnySignal]]:
-    """Words and nudges that came before a stop are absorbed before it: only later ones resume the thread."""
+    """Words and nudges that came before a stop are absorbed before it: only later ones resume the thread.
+
+    A birth goes before all.
+    """
     stops = [place for place, signal in enumerate(signals) if isinstance(signal, StoppedSignal)]
     if not stops:
         return [signals]
     before = signals[: stops[-1]]
-    words = [signal for signal in before if isinstance(signal, SaidSignal | Nudged)]
-    others = [signal for signal in before if not isinstance(signal, SaidSignal | Nudged)]
+    words = [signal for signal in before if isinstance(signal, FIRST)]
+    others = [signal for signal in before if not isinstance(signal, FIRST)]
     return [words, [*others, *signals[stops[-1] :]]]
 
 
@@ -152,7 +157,7 @@ async def _complete(slice: Slice) -> Outcome:
     if gate > step.now:
         return await _gated(slice, gate)
     if is_due(step.head, step.definition.window):
-        make_room(step, shown(slice))
+        make_room(step, await shown(slice))
     slice.mark = step.mark()
     try:
         completion = await ask(slice)
@@ -207,7 +212,7 @@ async def _failed(slice: Slice, error: TorporError) -> Outcome:
 
 async def _too_long(slice: Slice, error: ModelRefused) -> Outcome:
     """The provider refused the request for its length: room is made, or the thread parked."""
-    step, asked = slice.step, slice.projection or shown(slice)
+    step, asked = slice.step, slice.projection or await shown(slice)
     slice.projection = None
     step.back(slice.mark)
     stuck = make_room_at_once(step, asked)
@@ -333,8 +338,8 @@ def _keep(slice: Slice, version: Version, messages: tuple[StoredMessage, ...]) -
     else:
         for message in step.messages[projection.position - slice.warm.head.length :]:
             projection.add(message)
-        grown = slice.warm.size + sum([200 + len(message.body) for message in messages])
-        warm = Warm(version, step.head, projection, grown)
+        size = max(slice.warm.size + weight(messages), projection.size)
+        warm = Warm(version, step.head, projection, size)
     slice.kit.hot.put(step.thread, warm)
 
 

@@ -180,7 +180,7 @@ def check_callback(callback: Callback, thread: Seen, outcomes: dict[str, str]) -
     """What a tool server was told is taken is there once, or was dropped for a recorded reason."""
     if callback.kind == "event":
         found = [o for o in thread.happened if o.call == callback.call and o.event_id == callback.event]
-        prefix = f"{callback.call}/{callback.event}"
+        prefix = f"{callback.call}/event/{callback.event}"
     else:
         found = [o for o in thread.results[callback.call] if callback.words in text_of(o.parts)]  # type: ignore[misc]
         found += [o for o in thread.late[callback.call] if callback.words in text_of(o.parts)]  # type: ignore[misc]

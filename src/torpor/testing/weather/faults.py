@@ -62,15 +62,22 @@ FAULTS: dict[str, float] = {
 """Kinds of faults with how likely each is where it could strike."""
 
 
-class Faults:
-    """The faults of one run. ``random`` draws; kinds in ``without`` never strike."""
+STREAMS = {kind: place for place, kind in enumerate(FAULTS)}
 
-    def __init__(self, random: Random, without: Collection[str] = ()) -> None:
-        self._random = random
-        self._odds = {
-            kind: 0.0 if kind in without else odds * random.choice((0.0, 0.5, 1.0, 1.0, 2.0))
-            for kind, odds in FAULTS.items()
-        }
+
+class Faults:
+    """The faults of one run. Kinds in ``without`` never strike.
+
+    Each kind has lots of its own, drawn from ``seed``: without one kind, the others strike as before, as long
+    as the run takes the same course.
+    """
+
+    def __init__(self, seed: int, without: Collection[str] = ()) -> None:
+        self._seed = seed
+        self._lots: dict[str, Random] = {}
+        often = Random(seed)
+        odds = {kind: least * often.choice((0.0, 0.5, 1.0, 1.0, 2.0)) for kind, least in FAULTS.items()}
+        self._odds = {kind: 0.0 if kind in without else given for kind, given in odds.items()}
         self.struck: Counter[str] = Counter()
         self.calm = False
         """The weather has cleared: nothing strikes any more."""
@@ -78,7 +85,12 @@ class Faults:
     def strikes(self, kind: str) -> bool:
         """Whether a fault strikes here and now."""
         odds = self._odds[kind]
-        return not self.calm and odds > 0 and self._random.random() < odds
+        if self.calm or not odds:
+            return False
+        lots = self._lots.get(kind)
+        if lots is None:
+            lots = self._lots[kind] = Random(self._seed * len(STREAMS) + STREAMS[kind])
+        return lots.random() < odds
 
     def strike(self, kind: str) -> bool:
         """The same, for one that then has struck."""

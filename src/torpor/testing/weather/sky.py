@@ -95,7 +95,7 @@ class Sky:
         self.seed = seed
         self.random = Random(seed)
         self.loop = Loop(Random(seed + 1))  # type: ignore[abstract]
-        self.faults = Faults(Random(seed + 2), without)
+        self.faults = Faults(seed, without)
         self.record = Record()
         self.events: list[tuple[Any, ...]] = []
         """What happened, in order: when, where, what."""
