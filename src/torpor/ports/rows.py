@@ -54,6 +54,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """The encoded head; empty before the first slice."""
     shape: int = 1
 
+    @property
+    def id(self) -> str:
+        """The thread's id, as handles on threads call it."""
+        return self.thread
+
 
 class Posted(msgspec.Struct, frozen=True):
     """What became of a signal: ``new``, ``repeat`` (its id was seen before), ``unknown`` (no such thread)."""
