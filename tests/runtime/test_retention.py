@@ -256,7 +256,7 @@ async def test_closed_trees_go_once_they_are_old(kind: str, tmp_path: Path) -> N
         assert (await runtime.prune(DAY_OLD)).threads == ()
         clock.advance(DAY + 1)
         assert (await runtime.prune(DAY_OLD)).threads == (thread.id,)
-        assert [row.thread for row in await runtime.threads()] == [other.id]
+        assert [row.id for row in await runtime.threads()] == [other.id]
 
 
 @STORES
