@@ -87,7 +87,20 @@ def api(data: bytes) -> None:
     LOOP.run_until_complete(_api(data))
 
 
-COMMANDS = ("threads", "show", "explain", "say", "answer", "new", "stop", "nudge", "close", "fork", "compact", "delete")
+COMMANDS = (
+    "threads",
+    "show",
+    "explain",
+    "say",
+    "answer",
+    "new",
+    "stop",
+    "nudge",
+    "close",
+    "fork",
+    "compact",
+    "delete",
+)
 OUTSIDE = ("--store", "--config", "--follow", "-f", "--wait", "-w", "--help")
 
 
@@ -130,8 +143,10 @@ TARGETS = (
         "api",
         api,
         (
-            b'POST /threads\ncontent-type: application/json\nidempotency-key: k\n\n{"agent":"echo","text":"hi","owner":"o"}',
-            b'POST /threads/T/messages\ncontent-type: application/json\n\n{"parts":[{"type":"text","text":"a"}],"mode":"queue"}',
+            b"POST /threads\ncontent-type: application/json\nidempotency-key: k\n\n"
+            b'{"agent":"echo","text":"hi","owner":"o"}',
+            b"POST /threads/T/messages\ncontent-type: application/json\n\n"
+            b'{"parts":[{"type":"text","text":"a"}],"mode":"queue"}',
             b"GET /threads?owner=o&state=open&limit=3&after=a\n\n",
             b"GET /threads/T/messages?after=0&limit=5\n\n",
             b"GET /threads/T/events?after=0\nlast-event-id: 0\n\n",

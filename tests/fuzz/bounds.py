@@ -55,7 +55,9 @@ def fields(data: bytes, count: int) -> list[bytes]:
 
 def text(data: bytes) -> str:
     """Bytes as any text, lone surrogates included."""
-    return data.decode("utf-8", "surrogatepass") if _is_utf8(data) else data.decode("utf-8", "surrogateescape")
+    return (
+        data.decode("utf-8", "surrogatepass") if _is_utf8(data) else data.decode("utf-8", "surrogateescape")
+    )
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -1,12 +1,12 @@
-"""Fuzz one target, guided by coverage: ``python -m tests.fuzz.one TARGET FLAGS...`` as libFuzzer takes them."""
+"""Fuzz one target, guided by coverage: ``python -m tests.fuzz.one TARGET``, and flags of libFuzzer."""
 
 import sys
-
-import atheris
+from importlib import import_module
 
 
 def main() -> None:
     """Run until the time is over or something is found."""
+    atheris = import_module("atheris")  # it has no types, and is not there everywhere
     name, *flags = sys.argv[1:]
     with atheris.instrument_imports(include=["torpor"]):
         from tests.fuzz.bounds import checked

@@ -45,7 +45,11 @@ def _looked_at(head: bytes) -> None:
     row = Row(thread="T", agent="a", head=head, length=2)
     try:
         asked(row)
-        explain(Known(row=row, head=codec.decode_head(head), inbox=[], outbox=[], now=1.0, last=None, agents=("a",)))
+        explain(
+            Known(
+                row=row, head=codec.decode_head(head), inbox=[], outbox=[], now=1.0, last=None, agents=("a",)
+            )
+        )
     except TorporError:
         pass
 
@@ -74,7 +78,9 @@ MESSAGES = (
     Turn(at=2.0, parts=(Text("fine"),), upto=1, ordinal=0),
     Result(3.0, "c", (Text("done"),)),
     Happened(4.0, "c", "watch", "{}", (Text("tick"),)),
-    Noted(5.0, Requested(OpenWait("T.c.choice", "choice", "c", "pick", 5.0, choices=("a", "b"), default="1"))),
+    Noted(
+        5.0, Requested(OpenWait("T.c.choice", "choice", "c", "pick", 5.0, choices=("a", "b"), default="1"))
+    ),
 )
 HEAD = Head(length=2, pending={"c": OpenCall("build", 2, server="http://127.0.0.1:1")})
 CHOOSING = evolve(HEAD, MESSAGES[-1])

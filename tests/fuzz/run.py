@@ -74,7 +74,7 @@ def _fuzzed(name: str, seconds: float) -> Tried:
             name, [f"-max_total_time={max(1, int(left))}", f"-artifact_prefix={WORK}/{name}.", str(folder)]
         )
         said = run.stdout
-        runs = re.findall(r"^#(\d+)\s", said, re.M)
+        runs = re.findall(r"^#(\d+)\s", said, re.MULTILINE)
         found.inputs += int(runs[-1]) if runs else 0
         found.edges = max([found.edges, *map(int, re.findall(r"cov: (\d+)", said))])
         if run.returncode:

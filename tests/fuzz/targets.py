@@ -4,7 +4,5 @@ from tests.fuzz import apis, pipes, rows, streams, wires, words
 from tests.fuzz.bounds import Target
 
 TARGETS: dict[str, Target] = {
-    target.name: target
-    for module in (wires, streams, rows, words, pipes, apis)
-    for target in module.TARGETS
+    target.name: target for module in (wires, streams, rows, words, pipes, apis) for target in module.TARGETS
 }

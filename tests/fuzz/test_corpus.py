@@ -1,4 +1,4 @@
-"""Every input that a fuzzer found interesting, and every seed, again: within its bounds, and no error but ours."""
+"""Every seed, and every input that a fuzzer found interesting, again: bounded, and no error but ours."""
 
 from pathlib import Path
 
@@ -8,7 +8,9 @@ from tests.fuzz.bounds import checked
 from tests.fuzz.run import CORPUS, seconds_of
 from tests.fuzz.targets import TARGETS
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 
 
 @pytest.mark.parametrize("name", TARGETS)

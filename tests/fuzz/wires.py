@@ -21,30 +21,31 @@ from torpor.tools.strict import Malformed, parse_object
 SERVER = RapServer("https://tools.example.com")
 SECRET = "whsec_" + "c2VjcmV0IG9mIHRlc3RzIG9ubHksIDMyIGJ5dGVzIQ=="
 
+ITEMS = [{"type": "text", "text": "a"}, {"type": "image", "data": "aGk=", "mediaType": "image/png"}]
+CALL = {"group_id": "T", "id": "call_1"}
+LATER = {"expires_at": "2030-01-01T00:00:00Z"}
 BODIES: tuple[dict[str, Any], ...] = (
-    {"type": "tool_result", "group_id": "T", "id": "call_1", "text": "done", "is_error": True},
+    {"type": "tool_result", **CALL, "text": "done", "is_error": True},
     {
         "type": "tool_result",
-        "group_id": "T",
-        "id": "call_1",
-        "content": [{"type": "text", "text": "a"}, {"type": "image", "data": "aGk=", "mediaType": "image/png"}],
+        **CALL,
+        "content": ITEMS,
         "display_as": [{"type": "diff", "content": {"path": "a", "patch": "b"}}],
         "subscription": True,
         "event_id": "e1",
     },
-    {"type": "subscription_event", "group_id": "T", "tool_call_id": "call_2", "text": "tick", "seq": 4, "final": True},
-    {"type": "oauth", "group_id": "T", "id": "call_1", "auth_url": "https://id.test/a", "expires_at": "2030-01-01T00:00:00Z"},
+    {"type": "subscription_event", "group_id": "T", "tool_call_id": "call_2", "text": "a", "final": True},
+    {"type": "oauth", **CALL, "auth_url": "https://id.test/a", **LATER},
     {
         "type": "user_choice",
-        "group_id": "T",
-        "id": "call_1",
+        **CALL,
         "prompt": "Which?",
         "choices": ["a", "b"],
         "default": 1,
         "response_url": "https://tools.example.com/choice",
     },
-    {"type": "view_update", "group_id": "T", "view_type": "x-progress", "content": {"fraction": 0.5}, "seq": 2},
-)  # fmt: skip
+    {"type": "view_update", "group_id": "T", "view_type": "x-progress", "content": {"fraction": 0.5}},
+)
 HEADERS = b"webhook-id: m1\nwebhook-timestamp: 1700000000\nwebhook-signature: v1,AAAA"
 
 
@@ -142,7 +143,13 @@ def answers(data: bytes) -> None:
     """What a tool server answers to questions."""
     assert protocol.status_answer(data) in ("alive", "dead", "invalid")
     ours(lambda: parse_object(data))
-    facts = {"name": "n", "arguments": text(data), "call": "c", "thread": "t", "callback": "https://rt.test/c"}
+    facts = {
+        "name": "n",
+        "arguments": text(data),
+        "call": "c",
+        "thread": "t",
+        "callback": "https://rt.test/c",
+    }
     ours(lambda: protocol.invocation(facts, "k", share_user=False))
 
 
@@ -156,14 +163,16 @@ def signature(data: bytes) -> None:
     except Unsigned:
         return
     signed = secrets.sign(verified.id, 1_700_000_000.0, body)
-    assert signed["webhook-signature"] in dict((name.lower(), value) for name, value in headers).values()
+    assert signed["webhook-signature"] in {name.lower(): value for name, value in headers}.values()
 
 
 TARGETS = (
     Target(
         "callback",
         callback,
-        tuple(b"%d\x00%s\x00" % (n % 3, HEADERS) + json.dumps(body).encode() for n, body in enumerate(BODIES)),
+        tuple(
+            b"%d\x00%s\x00" % (n % 3, HEADERS) + json.dumps(body).encode() for n, body in enumerate(BODIES)
+        ),
     ),
     Target(
         "manifest",

@@ -79,7 +79,12 @@ class Names(AbstractResolver):
         found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return [
             ResolveResult(
-                hostname=host, host=found, port=port, family=socket.AF_INET, proto=0, flags=socket.AI_NUMERICHOST
+                hostname=host,
+                host=found,
+                port=port,
+                family=socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
             )
         ]
 
@@ -129,7 +134,7 @@ async def test_a_name_that_leads_elsewhere_at_the_second_look_is_refused(inner: 
 async def test_each_request_looks_anew(inner: ToolStub) -> None:
     names = Names("93.184.216.34", "10.0.0.1")
     transport = HttpTransport([RapServer(PUBLIC.url, allow_http=True, timeout=0.2)], resolver=names)
-    with pytest.raises(Exception, match="tools.example.com"):  # nobody is there, or no answer in time
+    with pytest.raises(Exception, match=r"tools\.example\.com"):  # nobody is there, or no answer in time
         await transport.choose(PUBLIC.url, "http://tools.example.com:9/x", "c1", 0, "k")
     with pytest.raises(Refused, match="may not go"):
         await transport.choose(PUBLIC.url, "http://tools.example.com:9/x", "c1", 0, "k")
@@ -139,7 +144,9 @@ async def test_each_request_looks_anew(inner: ToolStub) -> None:
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_no_redirect_is_followed(inner: ToolStub, status: int) -> None:
     async with tool_stub() as near:
-        near.script["/invoke"] = [web.Response(status=status, headers={"Location": f"{inner.url}/stolen"})] * 2
+        near.script["/invoke"] = [
+            web.Response(status=status, headers={"Location": f"{inner.url}/stolen"})
+        ] * 2
         near.script["/choice"] = [web.Response(status=status, headers={"Location": f"{inner.url}/stolen"})]
         server = RapServer(near.url, token="sesame", timeout=5.0)
         transport = HttpTransport([server])
@@ -155,7 +162,9 @@ async def test_development_on_this_machine_needs_no_setting(inner: ToolStub) -> 
     """A server that is configured by an address of this machine may name others of this machine."""
     server = RapServer(inner.url, timeout=5.0)
     transport = HttpTransport([server])
-    await transport.choose(server.url, f"http://localhost:{inner.url.rpartition(':')[2]}/choice", "c1", 0, "k")
+    await transport.choose(
+        server.url, f"http://localhost:{inner.url.rpartition(':')[2]}/choice", "c1", 0, "k"
+    )
     with pytest.raises(Refused):
         await transport.choose(server.url, "https://10.0.0.1/choice", "c1", 0, "k")
     await transport.close()
@@ -167,7 +176,10 @@ async def test_development_on_this_machine_needs_no_setting(inner: ToolStub) -> 
 
 def tool_server(**options: object) -> ToolServer:
     server = ToolServer(
-        "kit", outbox=":memory:", retry=Retry(0.05, 0.05, 0.2, 0.2), **options  # type: ignore[arg-type]
+        "kit",
+        outbox=":memory:",
+        retry=Retry(0.05, 0.05, 0.2, 0.2),
+        **options,  # type: ignore[arg-type]
     )
 
     @server.tool

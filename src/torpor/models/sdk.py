@@ -106,6 +106,8 @@ class Reason:
             return Unavailable(f"{self._provider}: the answer took longer than it may")
         if isinstance(error, self._sdk.APIConnectionError) or not isinstance(error, self._sdk.APIError):
             cause = error.__cause__ or error
+            if isinstance(cause, TorporError):  # raised by us while the SDK was reading
+                return cause
             return Unavailable(f"{self._provider}: connection lost ({type(cause).__name__})")
         return self._said(error)
 
