@@ -26,8 +26,8 @@ CONNECTIONS = min(32, (os.cpu_count() or 1) + 4) + 2
 """Connections to the file: one for each thread that reads beside the loop, one on it, and the writer's."""
 CALLING = 500
 """Those of them that wait for a tool server; the others sleep or have nothing to do."""
-PASSING = 2
-"""Files and sockets that come and go: threads are packed meanwhile, and servers asked about old calls."""
+PASSING = 4
+"""Files and sockets that come and go: threads are packed, servers asked, stores listened to."""
 SENDERS = 64
 CLAIM = 0.3
 LINGERING = 2 * CLAIM
