@@ -16,6 +16,8 @@ NOTHING = "(no output)"
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
+_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""All that may be taken for the end of a line."""
 _LONGEST_NAME = 64
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -85,7 +87,7 @@ def stamped(item: InputItem, limits: Limits) -> list[Image | str]:
 
 def marked(item: InjectedItem, words: str) -> str:
     """An injected item as text that cannot be taken for a person's: quoted line by line."""
-    quoted = "\n".join(f"> {line}" for line in words.split("\n"))
+    quoted = "> " + _BREAK.sub(r"\g<0>> ", words)
     return f"[{INJECTED} {item.wrapped}]\n{item.heading}\n{quoted}"
 
 

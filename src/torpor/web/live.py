@@ -197,6 +197,6 @@ def _event(name: str, value: Any) -> bytes:
 
 def _after(request: Request) -> int:
     given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
-    if not (given.isascii() and given.isdigit() and len(given) < 16):
+    if not (given.isascii() and given.isdigit() and len(given) < 17 and int(given) <= 1 << 53):
         raise Problem(400, "after and Last-Event-ID are positions: whole numbers from 0 on.")
     return int(given)

@@ -25,7 +25,7 @@ from torpor.web.shapes import (
 )
 
 _STATE = {"enum": list(STATES)}
-_WHOLE = {"minimum": 0, "maximum": 10**15 - 1}
+_WHOLE = {"minimum": 0, "maximum": 2**53}
 
 _KEY = Parameter(
     "Idempotency-Key", "header", "The same key with the same body counts once; another body: 409."

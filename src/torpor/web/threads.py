@@ -7,6 +7,7 @@ from torpor.core.errors import Refused
 from torpor.core.messages import By
 from torpor.ports import Asked
 from torpor.runtime.deletion import delete
+from torpor.runtime.given import filters
 from torpor.runtime.questions import UNKNOWN
 from torpor.runtime.threads import Begun, Threads
 from torpor.web.access import verified
@@ -70,7 +71,7 @@ class ThreadWeb:
     async def find(self, request: Request) -> Response:
         given = request.query_params
         limit = _number(request, "limit", PAGE, LARGEST_PAGE, least=1)
-        asked = Asked(**{name: given.get(name) for name in Asked.__annotations__})  # type: ignore[typeddict-item]
+        asked = filters(**{name: given.get(name) for name in Asked.__annotations__})
         rows = await self._threads.store.threads(**asked, after=given.get("after", ""), limit=limit)
         after = rows[-1].thread if len(rows) == limit else None
         return answer(200, Listing([view(row, ThreadView) for row in rows], after))
