@@ -200,6 +200,8 @@ class Mover:
         servers = msgspec.json.encode(sorted(set(plan.servers.values())))
         await self._there.side.put(MOVES, f"{root}/servers", servers)
         await self._tell(moved, plan.moved)
+        for copy in moved:
+            await copies.post(await self._here.store.inbox(copy.thread))  # from who looked before they left
         await self._keep(root, replace(plan, done=True))
         return [row.thread for row in moved]
 

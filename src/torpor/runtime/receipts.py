@@ -5,7 +5,7 @@ import msgspec
 from torpor.core.codec import decode_head
 from torpor.core.errors import Refused, Unavailable
 from torpor.core.moves import ARRIVING, MOVED, MOVING
-from torpor.ports import Row
+from torpor.ports import Row, Store
 
 MOMENT = 2.0
 """Seconds after which it is worth asking again for a thread that moves."""
@@ -30,6 +30,13 @@ def here(row: Row) -> Row:
         why = decode_head(row.head, row.shape).reason or "Only its history is, which others continue."
         raise Contradicts(f"The thread {row.thread!r} is not here. {why}")
     return row
+
+
+async def still_here(store: Store, thread: str) -> None:
+    """Raise, after something was stored for a thread, if that has left meanwhile: it may not follow."""
+    row = await store.row(thread)
+    if row is not None and row.state == MOVED:
+        here(row)
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ from torpor.runtime.forking import Fork, forked
 from torpor.runtime.given import agent_name, check_fits, idempotency_key, thread_id, title, words
 from torpor.runtime.ids import Ids
 from torpor.runtime.questions import Question, Settled, Value
-from torpor.runtime.receipts import Begun, Contradicts, Receipt, UnknownThread, here
+from torpor.runtime.receipts import Begun, Contradicts, Receipt, UnknownThread, here, still_here
 from torpor.runtime.replies import Entry, Reply, Search
 from torpor.runtime.roster import Roster
 
@@ -363,6 +363,7 @@ class Threads:
 
     async def _post(self, row: Row, signal: AnySignal, *, cut: bool = False, tier: str = "") -> bool:
         posted = (await self.store.post([signal]))[0]
+        await still_here(self.store, row.thread)
         await self._ring(row, signal.at, cut=cut, tier="realtime" if is_urgent(signal) else tier)
         return posted.outcome == "repeat"
 
