@@ -3,7 +3,7 @@
 A thread's history grows to 10,000 messages, a parent's children to 10,000, an inbox to 10,000 signals. At
 some sizes a few slices are measured: CPU time of all threads of the process, without the building of the
 request, which has to grow with what the model is shown. ``warm``: the thread was worked on here lately;
-``cold``: it was not, so that its history is read.
+``cold``: it was not, so that a long history is read and decoded for the request, which is told apart.
 """
 
 import argparse
@@ -66,10 +66,10 @@ class Asides:
     def __exit__(self, *_: object) -> None:
         completion._question = self._build  # noqa: SLF001
 
-    def _timed(self, slice: Any) -> Request:
+    async def _timed(self, slice: Any) -> Request:
         begun = time.process_time()
         try:
-            return self._build(slice)
+            return await self._build(slice)
         finally:
             self.seconds += time.process_time() - begun
 

@@ -52,6 +52,7 @@ class Observer(LocalLive):
 
     def __init__(self) -> None:
         super().__init__()
+        self.has_watchers = True
         self.events = 0
         self.commits = 0
         self._target = 0

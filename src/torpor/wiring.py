@@ -253,7 +253,8 @@ class Parts:
         )  # fmt: skip
         yield "torpor-pack", pack_always(self.backend, self.clock, self.keep.awake)
         yield "torpor-prune", prune_always(self.backend, self.clock, self.keep)
-        yield "torpor-scan", scan(self.store, self.side, self.dispatcher.asking, tuple(self.servers))
+        asking, servers = self.dispatcher.asking, tuple(self.servers)
+        yield "torpor-scan", scan(self.store, self.side, asking, servers, self.clock)
 
     async def callback_url(self, thread: str, call: str, server: str = "", *, signs: bool = False) -> str:
         """Where a tool server posts what comes of a call. ``Unavailable`` while no server is registered.

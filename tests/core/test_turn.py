@@ -85,7 +85,7 @@ def test_arguments_of_a_call_that_never_began_are_a_fault_of_the_stream() -> Non
     with pytest.raises(
         Unavailable, match=r"^The model's stream sent arguments of a call 3 that never began\.$"
     ):
-        gathered(CallDelta(3, "{}"))
+        gathered(CallDelta(3, "{}"), Stop()).parts()
 
 
 @pytest.mark.parametrize("reason", ["calls", "end", "length"])

@@ -40,30 +40,54 @@ RawPart = Text | Reasoning | RawCall
 
 
 class Gathering:
-    """One stream's chunks so far, in the order in which their parts began."""
+    """One stream's chunks so far, in the order in which their parts began.
 
-    __slots__ = ("_calls", "_open", "_parts", "stop")
+    Chunks are kept as they come, and become parts when somebody asks for those: once, at the end of nearly
+    all streams.
+    """
+
+    __slots__ = ("_calls", "_chunks", "_folded", "_open", "_parts", "_stop", "_stray", "add")
 
     def __init__(self) -> None:
-        self.stop: Stop | None = None
+        self._chunks: list[AnyChunk] = []
+        self.add = self._chunks.append
+        """Take one more chunk."""
+        self._folded = 0
+        """How many chunks have become parts."""
+        self._stop: Stop | None = None
         self._parts: list[_Growing] = []
         self._open: _Growing | None = None
         self._calls: dict[int, _Growing] = {}
+        self._stray: int | None = None
+        """A call that got arguments and never began."""
 
-    def add(self, chunk: AnyChunk) -> None:
-        """Take one more chunk."""
-        if type(chunk) is TextDelta:  # nearly all are: a third of the time of the match below
-            growing = self._open
-            if growing is None or growing.kind != "text":
-                growing = self._grow("text")
-            growing.pieces.append(chunk.text)
+    @property
+    def stop(self) -> Stop | None:
+        """How the stream ended, once it has."""
+        self._fold()
+        return self._stop
+
+    def _fold(self) -> None:
+        """Turn the chunks that came since into parts."""
+        if self._folded == len(self._chunks):
             return
-        if isinstance(chunk, Stop):
-            self.stop = chunk
+        chunks, self._folded = self._chunks[self._folded :], len(self._chunks)
+        for chunk in chunks:
+            growing = self._open
+            if type(chunk) is TextDelta and growing is not None and growing.kind == "text":  # nearly all are
+                growing.pieces.append(chunk.text)
+            else:
+                self._take(chunk)
+
+    def _take(self, chunk: AnyChunk) -> None:
+        if isinstance(chunk, TextDelta):
+            self._grow("text").pieces.append(chunk.text)
+        elif isinstance(chunk, Stop):
+            self._stop = chunk
         elif isinstance(chunk, CallStart):
             self._begin(chunk)
         elif isinstance(chunk, CallDelta):
-            self._call(chunk.index).pieces.append(chunk.text)
+            self._argued(chunk)
         elif isinstance(chunk, ReasoningDone):
             self._reasoned(chunk)
         else:
@@ -74,33 +98,31 @@ class Gathering:
 
         Raises ``Unavailable`` if the stream died, or was cut off inside a call whatever reason it gave.
         """
-        if self.stop is None:
+        stop = self.stop
+        if self._stray is not None:
+            raise Unavailable(f"The model's stream sent arguments of a call {self._stray} that never began.")
+        if stop is None:
             raise Unavailable("The model's stream ended before its end.")
-        parts = tuple([part.finished() for part in self._parts])
+        parts = self.so_far()
         for part in parts:
-            if isinstance(part, RawCall) and (is_cut_off(part.text) or self._has_run_out(part, parts[-1])):
+            if isinstance(part, RawCall) and (is_cut_off(part.text) or _has_run_out(stop, part, parts[-1])):
                 raise Unavailable(
                     f"The model's output ended inside the arguments of {part.name!r}.",
                     tries=TRIES_WHEN_CUT_OFF,
                 )
         return parts
 
-    def _has_run_out(self, part: RawCall, last: RawPart) -> bool:
-        """Whether the output ran out before the last call's first argument."""
-        return (
-            self.stop is not None and self.stop.reason == "length" and part is last and not part.text.strip()
-        )
-
     def so_far(self) -> tuple[RawPart, ...]:
         """All parts as they stand, finished or not: for watchers."""
-        return tuple(part.finished() for part in self._parts)
+        self._fold()
+        return tuple([part.finished() for part in self._parts])
 
     def cut(self) -> tuple[RawPart, ...]:
         """What may stay of a stream that a person cut short: visible text and complete calls.
 
         It never ends in reasoning or blank text.
         """
-        parts = [part.finished() for part in self._parts]
+        parts = self.so_far()
         whole = [part for part in parts if not isinstance(part, RawCall) or _is_whole(part.text)]
         while whole and not isinstance(whole[-1], RawCall) and not _is_visible(whole[-1]):
             whole.pop()
@@ -119,15 +141,21 @@ class Gathering:
         self._open = None
         self._calls[chunk.index] = part
 
-    def _call(self, index: int) -> "_Growing":
-        part = self._calls.get(index)
+    def _argued(self, chunk: CallDelta) -> None:
+        part = self._calls.get(chunk.index)
         if part is None:
-            raise Unavailable(f"The model's stream sent arguments of a call {index} that never began.")
-        return part
+            self._stray = chunk.index
+        else:
+            part.pieces.append(chunk.text)
 
     def _reasoned(self, chunk: ReasoningDone) -> None:
         self._grow("reasoning").done = chunk
         self._open = None
+
+
+def _has_run_out(stop: Stop, part: RawCall, last: RawPart) -> bool:
+    """Whether the output ran out before the last call's first argument."""
+    return stop.reason == "length" and part is last and not part.text.strip()
 
 
 NO_CALL = CallStart(0, "")

@@ -25,6 +25,7 @@ from torpor.ports.retention import (
     Retention,
 )
 from torpor.ports.rows import (
+    LOADED,
     Asked,
     Commit,
     Exported,
@@ -49,6 +50,7 @@ __all__ = [
     "BY_THREAD",
     "DELETED",
     "FORWARDS",
+    "LOADED",
     "MCP_CALLS",
     "NAMING",
     "WEBHOOKS",

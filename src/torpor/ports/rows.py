@@ -9,6 +9,9 @@ from torpor.core.effects import Effect
 from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
 
+LOADED = 100
+"""Messages that are loaded with a thread, at most, where reading them apart costs little."""
+
 
 class Version(msgspec.Struct, frozen=True):
     """What a commit is guarded by: a counter and the id of the commit that wrote it, both compared."""
@@ -93,7 +96,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     now: float
     """The store's clock, the only one that slices compare with."""
     history: tuple[StoredMessage, ...] | None
-    """All messages after the row's ``base`` in order, or None where the caller knows this version already."""
+    """All messages after the row's ``base`` in order; None where the caller knows this version already, or
+    where they are more than ``LOADED`` and the store leaves them to ``read``: not every slice asks a model.
+    """
     signals: tuple[AnySignal, ...]
     """Due and not absorbed, in order of arrival, at most the asked number."""
     more: bool

@@ -41,8 +41,9 @@ class Store(Protocol):
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         """What a slice needs, as of one instant. ``Refused`` if there is no such thread.
 
-        History is left out if the thread is still at version ``known``. Signals and free effects that are
-        not due yet make up ``next_due``; a claim that runs out unrenewed is found by ``stranded``.
+        History is left out if the thread is still at version ``known``, and may be where it is long. Signals
+        and free effects that are not due yet make up ``next_due``; a claim that runs out unrenewed is found
+        by ``stranded``.
         """
 
     async def commit(self, commit: Commit) -> Version:

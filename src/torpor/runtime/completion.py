@@ -1,8 +1,6 @@
 """Step 7 of a wake: ask the model, gather what it streams, and give each of its calls its fate."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Any, cast
 
 from torpor.core.answer import Asked, Inline, answer, answer_cut, finish_turn, settle_inline
 from torpor.core.chunks import Stop
@@ -11,6 +9,7 @@ from torpor.core.messages import Result, Text
 from torpor.core.prompt import Projection, request
 from torpor.core.request import Attempt, Request
 from torpor.core.turn import Gathering
+from torpor.runtime.lineages import read_all
 from torpor.runtime.roster import CallContext
 from torpor.runtime.state import Completion, Running, Slice
 
@@ -22,7 +21,7 @@ async def ask(slice: Slice) -> Completion:
     """Ask the model once and gather its answer. Raises what the model raised, as one of the four errors."""
     step, kit, running = slice.step, slice.kit, slice.running
     slice.waits_before = len(step.settled)
-    question = _question(slice)
+    question = await _question(slice)
     limits = step.definition.limits
     attempt = Attempt(step.thread, step.head.ordinal, slice.snapshot.row.attempt, limits.seconds)
     slice.record |= {
@@ -89,18 +88,37 @@ async def _stream(slice: Slice, question: Request, attempt: Attempt, gathering: 
             await close()
 
 
-def _question(slice: Slice) -> Request:
+async def _question(slice: Slice) -> Request:
     outfit = slice.kit.roster.outfit(slice.step.definition)
-    projection = slice.projection = shown(slice)
+    projection = slice.projection = await _whole(slice)
+    slice.warm.take()
+    _show(slice, projection)
     return request(outfit.definition, projection, outfit.fixed)
 
 
-def shown(slice: Slice) -> Projection:
+async def shown(slice: Slice) -> Projection:
     """What the model is shown if it is asked now."""
-    projection = slice.warm.whole()
+    projection = (await _whole(slice)).fork()
+    _show(slice, projection)
+    return projection
+
+
+def _show(slice: Slice, projection: Projection) -> None:
     for message in slice.step.messages:
         projection.add(message)
     projection.show()
+
+
+async def _whole(slice: Slice) -> Projection:
+    """The projection of all that was committed. Much history is read only here, where a model is asked."""
+    warm, row = slice.warm, slice.snapshot.row
+    projection = warm.whole()
+    if projection is None:
+        history = await read_all(slice.kit.store, row)
+        warm.projection = await slice.kit.lineages.begin(row, warm.head, history)
+        warm.later = history
+        projection = warm.whole()
+        assert projection is not None
     return projection
 
 

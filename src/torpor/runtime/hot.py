@@ -18,33 +18,46 @@ FOLDED_AT = 256
 """Undecoded messages that are folded into the projection although nobody has asked for it."""
 
 
-class Warm(msgspec.Struct, frozen=True, eq=False):
+class Warm(msgspec.Struct, eq=False):
     """A thread as of one version: its head, its projection, and about how many bytes they stand for.
 
     ``later`` are messages that the projection does not hold yet: they are decoded when a model is asked, so
-    that a slice which only absorbs reads the head alone.
+    that a slice which only absorbs reads the head alone. Without a projection all history is read then.
     """
 
     version: Version
     head: Head
-    projection: Projection
+    projection: Projection | None
     size: int
     later: tuple[StoredMessage, ...] = ()
 
-    def whole(self) -> Projection:
-        """A projection of all messages, to be changed freely."""
-        projection = self.projection.fork()
-        for stored in self.later:
-            projection.add(decode_message(stored.body))
+    def whole(self) -> Projection | None:
+        """The projection of all messages, as of this version; None if they are to be read."""
+        projection = self.projection
+        if projection is not None and self.later:
+            for stored in self.later:
+                projection.add(decode_message(stored.body))
+            self.later = ()
         return projection
+
+    def take(self) -> None:
+        """Somebody lets the projection grow: should that come to nothing, history is read again."""
+        self.projection = None
 
     def grown(self, version: Version, head: Head, messages: tuple[StoredMessage, ...]) -> "Warm":
         """The thread after messages that no model was asked about."""
-        size = self.size + sum([200 + len(message.body) for message in messages])
+        if self.projection is None:
+            return Warm(version, head, None, self.size)
         later = (*self.later, *messages)
-        if len(later) < FOLDED_AT:
-            return Warm(version, head, self.projection, size, later)
-        return Warm(version, head, Warm(version, head, self.projection, size, later).whole(), size)
+        grown = Warm(version, head, self.projection, self.size + weight(messages), later)
+        if len(later) >= FOLDED_AT:
+            grown.whole()
+        return grown
+
+
+def weight(messages: tuple[StoredMessage, ...]) -> int:
+    """About how many bytes messages take, decoded."""
+    return sum([200 + len(message.body) for message in messages])
 
 
 class Hot:
@@ -83,9 +96,11 @@ class Hot:
         self._size = 0
 
 
-async def warm_up(lineages: Lineages, row: Row, history: tuple[StoredMessage, ...]) -> Warm:
+async def warm_up(lineages: Lineages, row: Row, history: tuple[StoredMessage, ...] | None) -> Warm:
     """A thread from its row and the history that was loaded; of its own, only the head is decoded."""
     head = decode_head(row.head, row.shape)
+    if history is None:
+        return Warm(row.version, head, None, len(row.head))
     projection = await lineages.begin(row, head, history)
     size = len(row.head) + projection.size + sum([len(stored.body) for stored in history])
     return Warm(row.version, head, projection, size, history)

@@ -110,6 +110,19 @@ class Lineages:
             self._size -= oldest.size
 
 
+async def read_all(store: Store, row: Row) -> tuple[StoredMessage, ...]:
+    """All messages of a thread after its row's ``base``, up to its length."""
+    found: list[StoredMessage] = []
+    after = row.base
+    while after < row.length:
+        page = await store.read(row.thread, after, min(PAGE, row.length - after))
+        if not page:
+            raise Broken(f"The thread {row.thread} ends at {after}, before its length of {row.length}.")
+        found += page
+        after = page[-1].position
+    return tuple(found)
+
+
 def _is_beginning(known: Link, wanted: Link) -> bool:
     """Whether a link goes on where another one ends."""
     same = (known.thread, known.summary, known.base) == (wanted.thread, wanted.summary, wanted.base)

@@ -23,6 +23,8 @@ class LocalLive:
     def __init__(self) -> None:
         self._watchers: dict[str, list[_Watcher]] = {}
         self._running: dict[str, Gathering] = {}
+        self.has_watchers = False
+        """Somebody may watch some thread here: without, nobody need be told of chunks."""
         self._held = _Held()
 
     def publish(self, thread: str, event: LiveEvent) -> None:
@@ -54,6 +56,7 @@ class LocalLive:
         """What is published from now on, after a snapshot of the text that is being written."""
         watcher = _Watcher(self._held)
         self._watchers.setdefault(thread, []).append(watcher)
+        self._count()
         try:
             for event in self._snapshot(thread):
                 yield event
@@ -75,6 +78,10 @@ class LocalLive:
         watcher.clear()
         if not watchers:
             del self._watchers[thread]
+            self._count()
+
+    def _count(self) -> None:
+        self.has_watchers = bool(self._watchers)
 
 
 def event_of(chunk: AnyChunk) -> LiveEvent | None:

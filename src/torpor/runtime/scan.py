@@ -14,7 +14,7 @@ from torpor.core.codec import decode_head
 from torpor.core.errors import Broken, Refused, TorporError, Unavailable
 from torpor.core.moves import AWAY
 from torpor.core.thread import Head
-from torpor.ports import Row, Side, Store
+from torpor.ports import Clock, Row, Side, Store
 from torpor.runtime.asking import Asking
 
 log = logging.getLogger("torpor.scan")
@@ -26,6 +26,9 @@ SELDOM = 600.0
 PAGE = 200
 AT_ONCE = 8
 """Questions under way at once."""
+PAUSE = 9.0
+"""For how many times as long as a page took nothing is asked: a tenth of a process's time at most goes there,
+however many threads there are."""
 
 
 class Open(msgspec.Struct, frozen=True):
@@ -37,27 +40,29 @@ class Open(msgspec.Struct, frozen=True):
     subscription: bool = False
 
 
-async def scan(store: Store, side: Side, asking: Asking, servers: Collection[str]) -> None:
+async def scan(store: Store, side: Side, asking: Asking, servers: Collection[str], clock: Clock) -> None:
     """Ask these servers about every open call and subscription of all threads, page by page."""
     try:
-        await _scan(store, side, asking, servers)
+        await _scan(store, side, asking, servers, clock)
     except TorporError as error:
         log.warning("What is open at tool servers could not be asked: %s", error)
     except Exception:
         log.exception("Asking what is open at tool servers failed in a way it should not")
 
 
-async def _scan(store: Store, side: Side, asking: Asking, servers: Collection[str]) -> None:
+async def _scan(store: Store, side: Side, asking: Asking, servers: Collection[str], clock: Clock) -> None:
     now = await store.now()
     servers = [server for server in servers if not await _was_asked(side, server, now)]
     round_, after = _Round(side, asking, now), ""
     while servers:
+        begun = clock.now()
         rows = await store.threads(after=after, limit=PAGE)
         found = [one for row in rows for one in _open(row, servers)]
         await asyncio.gather(*(round_.ask(one) for one in found))
         if len(rows) < PAGE:
             return
         after = rows[-1].thread
+        await clock.sleep(PAUSE * max(0.0, clock.now() - begun))
 
 
 async def _was_asked(side: Side, server: str, now: float) -> bool:

@@ -184,6 +184,7 @@ class SharedLive(LocalLive):
         self._tidy(now)
         for thread in told.watched:
             self._wanted[thread] = now + WANTED
+            self.has_watchers = True
             if told.fresh:
                 for event in self._snapshot(thread):
                     self._pass_on(thread, event)
@@ -193,6 +194,10 @@ class SharedLive(LocalLive):
         if now - self._tidied >= WANTED:
             self._tidied = now
             self._wanted = {thread: until for thread, until in self._wanted.items() if until >= now}
+            self._count()
+
+    def _count(self) -> None:
+        self.has_watchers = bool(self._watchers or self._wanted)
 
     def _spawn(self, what: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(what)

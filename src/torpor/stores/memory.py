@@ -15,6 +15,7 @@ from torpor.core.record import SliceRecord
 from torpor.core.signals import AnySignal
 from torpor.core.views import views_space
 from torpor.ports import (
+    LOADED,
     Asked,
     Clock,
     Commit,
@@ -83,9 +84,9 @@ class MemoryStore(MemoryRetention):
     async def load(self, thread: str, *, known: Version | None = None, limit: int = 100) -> Snapshot:
         rows, now = self._thread(thread), self._now()
         row = rows.row
-        history = (
-            None if known == row.version else tuple(messages_of(rows.bodies, row.base, len(rows.bodies)))
-        )
+        history = None
+        if known != row.version and row.length - row.base <= LOADED:
+            history = tuple(messages_of(rows.bodies, row.base, len(rows.bodies)))
         due: list[AnySignal] = []
         next_due = 0.0
         for signal, _ in rows.inbox.values():

@@ -147,6 +147,8 @@ def threads(connection: sqlite3.Connection, given: dict[str, Any]) -> list[Row]:
         sql = _THREADS["list_of_owner"]
     elif given["state"] not in (None, "open"):
         sql = _THREADS["list_not_open"]
+    elif given["purpose"] not in (None, "root"):
+        sql = _THREADS["list_of_purpose"]
     elif given["agent"] is not None:
         sql = _THREADS["list_of_agent"]
     else:

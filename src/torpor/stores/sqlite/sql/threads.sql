@@ -99,6 +99,12 @@ FROM threads
 WHERE owner = :owner AND $asked
 ORDER BY thread LIMIT :limit
 
+-- name: list_of_purpose
+SELECT $columns
+FROM threads INDEXED BY threads_by_purpose
+WHERE purpose = :purpose AND purpose <> 'root' AND $asked
+ORDER BY thread LIMIT :limit
+
 -- name: list_of_agent
 SELECT $columns
 FROM threads
