@@ -297,9 +297,9 @@ class Runtime:
 
         ``to``: a store's URL, or a runtime over it; ``create``: where that URL names none, it is made.
         ``servers``: of tool servers that have another base URL there, both URLs; those that keep state of
-        sessions are told to move it. What runs is given ``patience`` seconds to end. If anything fails, the tree
-        goes on here as it was; a move that was interrupted is completed by asking for it again, or given up by
-        ``stay``.
+        sessions are told to move it. What runs is given ``patience`` seconds to end. If anything fails, the
+        tree goes on here as it was; a move that was interrupted is completed by asking for it again, or given
+        up by ``stay``.
         """
         if isinstance(to, str) and not create and not is_there(to):
             raise Refused(f"There is no store {name_of(to)} yet. To have it made, say create=True.")
@@ -317,11 +317,12 @@ class Runtime:
         here = self.parts
         plan = await plan_of(here.side, thread)
         named = to or (plan.to if plan else "")
+        url = named if isinstance(named, str) else named.parts.url
+        if plan and not is_same(plan.to, url):
+            raise Refused(f"The thread {thread!r} was to go to {plan.to}, not to {name_of(url)}.")
         if isinstance(named, str) and not (plan and _is_reached(named, insist=to is not None)):
             return await stay(here, thread, here.clock, here.ids)
         async with _parts_of(named) as there:
-            if plan and not is_same(plan.to, there.url):
-                raise Refused(f"The thread {thread!r} was to go to {plan.to}, not to {name_of(there.url)}.")
             return await stay(here, thread, here.clock, here.ids, there.backend)
 
     async def threads(self, *, after: str = "", limit: int = 100, **asked: Unpack[Asked]) -> list[Row]:

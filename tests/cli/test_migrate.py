@@ -1,5 +1,6 @@
 """``torpor migrate``: from one store to another, in files."""
 
+import asyncio
 import json
 import sqlite3
 from pathlib import Path
@@ -7,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import Shell
+from torpor.runtime.moving import Mover
+from torpor.runtime.moving_plan import name_of
+from torpor.wiring import is_there, open_parts
 
 THERE = "sqlite:///there.db"
 
@@ -85,3 +89,72 @@ def test_a_move_that_was_interrupted_is_given_up_or_completed(shell: Shell, ther
     file.close()
     assert states(shell) == {thread: "moved"}
     assert states(shell, "--store", THERE)[thread] == "open"
+
+
+def test_a_store_that_is_not_there_is_made_on_request_only(shell: Shell) -> None:
+    thread = shell.good("new", "echo", "one").strip()
+    refused = shell.run("migrate", thread, THERE)
+    assert (refused.returncode, "Else say --create" in refused.stderr) == (1, True)
+    assert not (shell.folder / "there.db").exists()
+    assert shell.run("migrate", thread, THERE, "--create").returncode == 0
+    assert states(shell, "--store", THERE) == {thread: "open"}
+
+
+def test_an_empty_database_is_no_store_either(shell: Shell, empty_postgres_url: str) -> None:
+    thread = shell.good("new", "echo", "one").strip()
+    for arguments in (("migrate", thread, empty_postgres_url), ("threads", "--store", empty_postgres_url)):
+        refused = shell.run(*arguments)
+        assert refused.returncode == 1
+        assert "There is no store in the database postgresql://" in refused.stderr
+    assert not is_there(empty_postgres_url)
+    done = shell.run("migrate", thread, empty_postgres_url, "--create")
+    assert done.returncode == 0, done.stderr
+    assert is_there(empty_postgres_url)
+    assert states(shell, "--store", empty_postgres_url) == {thread: "open"}
+    shown = name_of(empty_postgres_url)
+    assert "@" in shown, "the user is part of it"
+    assert f"It was moved to {shown}." in shell.run("say", thread, "two").stderr
+    other = empty_postgres_url.replace("://", "://somebody:secret@").replace("torpor@", "", 1)
+    again = shell.run("migrate", thread, other)
+    assert "secret" not in again.stderr
+
+
+def test_what_was_copied_is_taken_back(shell: Shell, there: str) -> None:
+    """A move that died, given up by a command: no copy is left, or it is said where."""
+    threads = [shell.good("new", "echo", text).strip() for text in ("one", "two")]
+    for thread in threads:
+        asyncio.run(dies(shell.folder, thread))
+    assert states(shell) == dict.fromkeys(threads, "moving")
+    assert states(shell, "--store", THERE)[threads[0]] == "arriving"
+    done = shell.run("migrate", threads[0], "--abort")
+    assert (done.returncode, done.stderr) == (0, "stays here\n")
+    assert states(shell, "--store", THERE) == {there: "open", threads[1]: "arriving"}
+
+    (shell.folder / "there.db").rename(shell.folder / "away.db")
+    refused = shell.run("migrate", threads[1], "sqlite:///other.db", "--abort")
+    assert refused.returncode == 1
+    done = shell.run("migrate", threads[1], "--abort")
+    assert (done.returncode, "copies may be left" in done.stderr) == (0, True)
+    assert states(shell) == dict.fromkeys(threads, "open")
+    away = ("--store", "sqlite:///away.db")
+    assert states(shell, *away) == {there: "open", threads[1]: "arriving"}
+    assert shell.good("delete", threads[1], "--yes", *away).startswith("erased 1 thread: signals 1,")
+    assert states(shell, *away) == {there: "open"}
+
+
+async def dies(folder: Path, thread: str) -> None:
+    """A move whose process is gone once it has copied."""
+
+    async def gone(_: object) -> None:
+        raise Died
+
+    urls = [f"sqlite:///{folder / name}" for name in ("threads.db", "there.db")]
+    async with open_parts(urls[0]) as here, open_parts(urls[1]) as there:
+        there.url = THERE
+        there.store.commit = gone  # type: ignore[assignment, method-assign]
+        with pytest.raises(Died):
+            await Mover(here, there, here.messenger, here.clock, here.ids).move(thread)
+
+
+class Died(BaseException):
+    """The process is gone."""

@@ -18,8 +18,8 @@ LEASE, CLAIM = 0.4, 0.6
 
 
 def wanderer() -> Agent:
-    root = [spawns("as kid: wait"), *[say("Noted.")] * MANY]
-    kid = [call("sleep", seconds=10_000), *[say("Still here.")] * MANY]
+    root: list[Any] = [spawns("as kid: wait"), *[say("Noted.")] * MANY]
+    kid: list[Any] = [call("sleep", seconds=10_000), *[say("Still here.")] * MANY]
     return Agent("wanderer", model=Cast(root=root, kid=kid))
 
 

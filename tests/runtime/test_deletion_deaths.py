@@ -161,3 +161,12 @@ async def test_a_fork_that_is_moving_keeps_what_it_continues() -> None:
     with pytest.raises(Refused, match="fork is on its way"):
         await delete(store, queue, "root", forks=True)
     assert len(await family(store, "root")) == 3
+
+
+async def test_a_fork_that_was_marked_before_and_not_erased_is_erased_too() -> None:
+    store, queue, _ = memory(0)
+    await family_of_forks(store)
+    await store.delete(["fork of fork"])
+    done = await delete(store, queue, "root", forks=True)
+    assert (set(done.forks), done.left) == ({"fork", "other"}, {})
+    await nothing_of(store, ALL - {"stays"})

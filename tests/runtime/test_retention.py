@@ -15,7 +15,7 @@ from torpor.core.errors import Conflict
 from torpor.core.signals import BornSignal, ReportedSignal
 from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import stall
-from torpor.ports import Row
+from torpor.ports import Ring, Row
 from torpor.runtime.deletion import HasForks
 from torpor.runtime.retention import DAY, IDS_KEPT, prune_always, removable
 from torpor.runtime.threads import SAID, STARTS, UnknownThread
@@ -326,6 +326,24 @@ async def test_what_is_nobodys_goes_after_a_day(kind: str, tmp_path: Path) -> No
         assert (pruned.orphans, pruned.rows) == (("gone",), {"blobs": 1})
         assert await backend.get_blob(thread.id, "h") == b"result"
         assert await backend.get_blob("new", "h") == b"result"
+
+
+async def test_rings_for_nobody_go_after_a_day_where_the_queue_is_in_the_store(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    for store in (store_of("sqlite", tmp_path), postgres_url):
+        clock = FakeClock()
+        async with living(store, model=ScriptedModel([]), workers=0, clock=clock) as runtime:
+            thread = await runtime.start("worker", "Hello.")
+            await runtime.parts.queue.ring(
+                [Ring("gone", clock.now(), agent="an agent of which nobody knows")]
+            )
+            assert (await runtime.prune()).orphans == ()
+            clock.advance(DAY + 1)
+            await runtime.parts.queue.ring([Ring("young", clock.now())])
+            assert (await runtime.prune()).orphans == ("gone",)
+            assert await runtime.parts.queue.size() == 2
+            assert (await thread.row()).state == "open"
 
 
 @STORES

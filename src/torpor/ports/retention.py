@@ -56,7 +56,10 @@ class Retention(Protocol):
         """Threads that were deleted and are not erased yet."""
 
     async def orphans(self, before: float, limit: int = 1000) -> list[str]:
-        """Ids that are no thread's, and under which blobs or small values were kept before an instant."""
+        """Ids that are no thread's, and under which something is kept since before an instant.
+
+        Blobs, small values and, where the queue is in the same database, rings that nobody has taken.
+        """
 
     async def erase(self, thread: str, limit: int = 1000) -> Mapping[str, int]:
         """Erase up to ``limit`` rows that are left of a thread; nothing is left once it gives nothing.

@@ -73,8 +73,12 @@ async def delete(
         return Deleted(thread, len(begun), (), count.rows, await left_of(backend, begun))
     gone, taken = await _take_away(backend, queue, thread, forks=forks, moving=moving)
     await erase(backend, gone, count)
+    left = await left_of(backend, gone)
+    if left:  # what names them may be there no more, but not erased yet: whoever did that was killed
+        await erase(backend, await deleted(backend), count)
+        left = await left_of(backend, gone)
     named_by = row.source if row is not None and row.source not in gone else ""
-    return Deleted(thread, len(gone), taken, count.rows, await left_of(backend, gone), named_by)
+    return Deleted(thread, len(gone), taken, count.rows, left, named_by)
 
 
 async def _check_deletable(backend: Backend, row: Row, *, moving: bool) -> None:

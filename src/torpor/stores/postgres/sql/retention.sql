@@ -78,6 +78,9 @@ SELECT thread FROM alone
 UNION
 SELECT thread FROM small_of
 WHERE at < %(before)s AND NOT EXISTS (SELECT FROM torpor.threads WHERE threads.thread = small_of.thread)
+UNION
+SELECT thread FROM torpor.rings
+WHERE ready_at < %(before)s AND NOT EXISTS (SELECT FROM torpor.threads WHERE threads.thread = rings.thread)
 ORDER BY thread LIMIT %(limit)s
 
 -- name: place

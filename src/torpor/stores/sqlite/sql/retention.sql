@@ -79,6 +79,9 @@ WHERE EXISTS (SELECT 1 FROM blobs WHERE blobs.thread = alone.thread AND blobs.at
 UNION
 SELECT thread FROM small_of
 WHERE at < :before AND NOT EXISTS (SELECT 1 FROM threads WHERE threads.thread = small_of.thread)
+UNION
+SELECT thread FROM rings
+WHERE ready_at < :before AND NOT EXISTS (SELECT 1 FROM threads WHERE threads.thread = rings.thread)
 ORDER BY thread LIMIT :limit
 
 -- name: place
