@@ -42,6 +42,7 @@ LONG = (
     "tests/docs/test_commands.py",
     "tests/docs/test_fleet.py",
     "tests/end_to_end/",
+    "tests/faults/",
     "tests/fuzz/",
     "tests/mcp/test_authorization_",
     "tests/mcp/test_content.py",

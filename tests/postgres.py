@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -230,8 +230,8 @@ def _wait_for_users(place: Path, alive: Callable[[], bool]) -> None:
 class OwnCluster(Cluster):
     """A server of one test alone, which it may stop."""
 
-    def __init__(self, folder: Path) -> None:
-        self._server = Server(folder)
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        self._server = Server(folder, settings)
         super().__init__(self._server.port, self._server.process)
 
     def start(self) -> None:
@@ -240,6 +240,10 @@ class OwnCluster(Cluster):
 
     def stop(self) -> None:
         self._server.stop()
+
+    def recover(self) -> None:
+        self._server.recover()
+        self.process = self._server.process
 
 
 @contextmanager

@@ -118,7 +118,7 @@ async def test_one_that_the_server_ended_is_replaced(postgres_cluster: Cluster, 
 async def test_one_that_is_old_is_replaced(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "LIFE", 0.2)
     async with opened(f"{postgres_url}?pool=1") as made:
-        sessions = set()
+        sessions: set[int] = set()
         async with asyncio.timeout(30):
             while len(sessions) < 3:
                 sessions.add((await made.ask("SELECT pg_backend_pid()"))[0][0])

@@ -84,6 +84,13 @@ class Server:
         self._running.send_signal(signal.SIGQUIT)
         self._running.wait()
 
+    def recover(self) -> None:
+        """Wait until it takes connections again after a crash; start it if that has ended it."""
+        try:
+            until_up(self.url(), self._running)
+        except psycopg.OperationalError:
+            self.start()
+
 
 @contextmanager
 def server(settings: Mapping[str, str] | None = None) -> Iterator[Server]:

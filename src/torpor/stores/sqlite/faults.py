@@ -6,7 +6,8 @@ from torpor.core.errors import Broken, Refused, TorporError, Unavailable
 
 _READ_ONLY = "The store {path} is read-only here. Make the file and its folder writable for this user."
 _CANNOT_OPEN = (
-    "The store {path} cannot be opened. Its folder must exist, and this user must be allowed to write there."
+    "The store {path} cannot be opened. Its folder must exist, this user must be allowed to write there, "
+    "and its file system must not be read-only."
 )
 _NO_DATABASE = "{path} is no SQLite database. Name another file; this one was left as it is."
 _FULL = "The disk that holds the store {path} is full. Free some space; nothing was half-written."
