@@ -184,3 +184,11 @@ def test_a_sign_in_that_was_not_there_is_said(shell: Shell) -> None:
     done = shell.run("mcp", "logout", "away", "--user", "ann")
     assert done.returncode == 0, done.stderr
     assert "The sign-in of the user 'ann' at away was not there." in done.stderr
+
+
+def test_sign_ins_in_postgresql_are_looked_for(shell: Shell, postgres_url: str) -> None:
+    configure(shell, away={"url": "https://a.test/mcp"})
+    shell.good("new", "echo", "hi", "--store", postgres_url)
+    done = shell.run("mcp", "logout", "away", "--user", "ann", "--store", postgres_url)
+    assert done.returncode == 0, done.stderr
+    assert "The sign-in of the user 'ann' at away was not there." in done.stderr

@@ -143,11 +143,9 @@ async def logout(settings: "Settings", name: str, user: str) -> int:
 @contextlib.asynccontextmanager
 async def _parts(settings: "Settings") -> "AsyncIterator[Parts | None]":
     """The store, if there is one already: what people have granted is in it."""
-    from torpor.settings import store_path
-    from torpor.wiring import open_parts
+    from torpor.wiring import is_there, open_parts
 
-    path = store_path(settings.store)
-    if path is None or not path.exists():
+    if settings.store == "memory:" or not is_there(settings.store):
         yield None
         return
     async with open_parts(settings.store) as parts:

@@ -11,6 +11,7 @@ from torpor.mcp.limits import HEARTBEAT
 from torpor.mcp.outcomes import ASKING, REPLIED, WORKING, Outcome, listed
 from torpor.mcp.tickets import Ticket
 from torpor.ports import LiveEvent
+from torpor.runtime.following import PAGE
 from torpor.runtime.questions import Question
 from torpor.runtime.receipts import Receipt
 from torpor.runtime.replies import Entry, Reply
@@ -74,8 +75,12 @@ class Watch:
                 return await self._threads.reply(ticket.thread, to=self._receipt, timeout=0)
             except (Refused, TimeoutError):
                 return None
-        entries = await self._threads.history(ticket.thread, max(ticket.after, 0))
-        return next((reply for entry in entries if (reply := find(entry)) is not None), None)
+        after = max(ticket.after, 0)
+        while entries := await self._threads.history(ticket.thread, after, PAGE):
+            if (reply := next(filter(None, map(find, entries)), None)) is not None:
+                return reply
+            after = entries[-1].position
+        return None
 
     @property
     def _receipt(self) -> Receipt | None:

@@ -29,7 +29,7 @@ from torpor.ports import Asked, Backend, Clock, Live, LiveEvent, Queue, Ring, Ro
 from torpor.runtime import questions
 from torpor.runtime.equip import keeper
 from torpor.runtime.explain import Explanation, Known, explain
-from torpor.runtime.following import Follower, committed
+from torpor.runtime.following import PAGE, Follower, committed
 from torpor.runtime.forking import Fork, forked
 from torpor.runtime.given import agent_name, check_fits, idempotency_key, thread_id, title, words
 from torpor.runtime.ids import Ids
@@ -276,8 +276,7 @@ class Threads:
                 # Asked first: what is not in the inbox any more shows in the row that is read after it.
                 at_work = await self._has_work(thread)
                 row = await self.row(thread)
-                reply = search.feed(await self._read(thread, search.position, 1_000_000))
-                if reply is not None:
+                if (reply := await self._found(thread, search)) is not None:
                     return reply
                 if row.state not in ("open", MOVING) and not at_work:
                     raise Refused(_ended(row, decode_head(row.head, row.shape)))
@@ -291,6 +290,13 @@ class Threads:
         async with aclosing(committed(self.store, self.live, self.clock, thread, after)) as items:
             async for item in items:
                 yield item
+
+    async def _found(self, thread: str, search: Search) -> Reply | None:
+        """Go on with a search, a page at a time: what is looked through may be long."""
+        while entries := await self._read(thread, search.position, PAGE):
+            if (reply := search.feed(entries)) is not None or len(entries) < PAGE:
+                return reply
+        return None
 
     async def _read(self, thread: str, after: int, limit: int) -> list[Entry]:
         stored = await self.store.read(thread, after, limit)
@@ -308,10 +314,11 @@ class Threads:
         waiting = [s.id for s in await self.store.inbox(thread) if isinstance(s, SaidSignal)]
         if waiting:
             return waiting[-1]
-        for entry in reversed(await self.history(thread)):
-            match entry.message:
-                case Said(signal=signal) | Noted(note=Queued(signal=signal)):
-                    return signal
+        for end in range((await self.row(thread)).length, 0, -PAGE):
+            for entry in reversed(await self._read(thread, max(0, end - PAGE), min(end, PAGE))):
+                match entry.message:
+                    case Said(signal=signal) | Noted(note=Queued(signal=signal)):
+                        return signal
         raise Refused("Nothing has been said to this thread yet, so there is nothing to reply to.")
 
     async def _open(self, thread: str) -> Row:
