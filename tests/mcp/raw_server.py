@@ -163,6 +163,14 @@ def change(id: Any, arguments: dict[str, Any]) -> None:
     say(id, "changed")
 
 
+def nonsense(id: Any, _: dict[str, Any]) -> None:
+    """Notify of what has not the shape of it, again and again."""
+    for _ in range(50):
+        notify("message", level=5, data=None)
+        notify("progress", progress="much")
+    say(id, "after nonsense")
+
+
 def child(id: Any, _: dict[str, Any]) -> None:
     """Start a process that does not care for signals."""
     say(id, str(subprocess.Popen([sys.executable, "-c", STUBBORN]).pid))
@@ -193,8 +201,8 @@ TOOLS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
         one.__name__: one
         for one in (
             noise, noise_before, huge, huge_last, die, close_output, endless, progress, late, unknown, twice,
-            broken_text, surrogate, bad_shape, bad_content, null_result, no_sense, deep, error, batch, change,
-            child, stderr, ask, tell,
+            broken_text, surrogate, bad_shape, bad_content, null_result, no_sense, deep, error, batch, nonsense,
+            change, child, stderr, ask, tell,
         )
     },
 }  # fmt: skip

@@ -34,6 +34,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("deep", {}, "cannot be read"),
     ("error", {}, "no luck"),
     ("batch", {}, "batched"),
+    ("nonsense", {}, "after nonsense"),
     ("change", {"times": 200}, "changed"),
     ("stderr", {}, "ok"),
     ("die", {"status": 9}, "outcome is unknown"),
@@ -61,6 +62,12 @@ async def results(server: McpServer, *calls: Any) -> list[Result]:
         thread = await runtime.start("clerk", "begin")
         assert (await thread.reply(timeout=SOON)).text == "done"
         return [message for message in await thread.history() if isinstance(message, Result)]
+
+
+async def test_what_breaks_the_rules_is_not_logged_line_by_line(caplog: pytest.LogCaptureFixture) -> None:
+    [found] = await results(raw(), call("nonsense"))
+    assert text_of(found.parts) == "after nonsense"
+    assert not [record for record in caplog.records if "validate" in record.getMessage()]
 
 
 async def test_every_fault_over_stdio_is_a_clear_result_and_memory_stays_bounded() -> None:

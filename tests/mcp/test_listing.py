@@ -238,4 +238,5 @@ def test_pages_are_weighed_also_where_they_are_no_json() -> None:
     for _ in range(100_000):
         nested = [nested]
     assert weight([tool("a" * 1_000)]) > 2_000
+    assert weight([[]] * 100_000) > 3_000_000
     assert 2 * weight(nested) == 2 * weight([object()]) == MOST_LISTED_BYTES

@@ -32,6 +32,16 @@ from torpor.tools.mcp.stdio import StdioTransport
 
 logger = logging.getLogger(__name__)
 
+_SESSION = ClientSession.__init__.__code__.co_filename
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether to show a record: the SDK warns of each message that breaks the rules, with a traceback."""
+    return record.levelno > logging.WARNING or record.pathname != _SESSION
+
+
+logging.getLogger("client").addFilter(_is_ours)  # the name that the SDK's session logs by
+
 PATIENCE = 10
 """How many times its ``start_timeout`` a server may take until its start is given up: until then it goes on,
 though nobody is held up by it (a first start may have to install the server)."""
@@ -296,7 +306,7 @@ class Connection:
             size += weight(listed)
             if size > MOST_LISTED_BYTES:
                 problems.append(
-                    f"Its {member} have more than {MOST_LISTED_BYTES:,} bytes; the rest is left out."
+                    f"Its {member} have more than {MOST_LISTED_BYTES:,} bytes in all; the rest is left out."
                 )
                 return found
             found += listed if isinstance(listed, list) else []

@@ -32,7 +32,9 @@ MOST_TOOLS = 512
 MOST_LISTED = 5_000
 """Tools that are looked at; those of a wrapped server may be as many."""
 MOST_LISTED_BYTES = 32 * 2**20
-"""Of all pages of a list."""
+"""Of all pages of a list, with ``VALUE`` more for each value in them."""
+VALUE = 16
+"""Bytes at least that a value takes beyond its own: a list of empty lists is larger than it looks."""
 MOST_BYTES = 1_900_000
 """Of a manifest; the catalogue takes a little more."""
 SCHEMA_BYTES = 128 * 1024
@@ -105,9 +107,10 @@ def make_listing(
 
 
 def weight(listed: object) -> int:
-    """Bytes of a page of a list; of one that cannot be weighed, more than one may have."""
+    """Bytes of a page of a list, with what its values take; half of what all may have, if it cannot be weighed."""
     try:
-        return len(msgspec.json.encode(listed))
+        body = msgspec.json.encode(listed)
+        return len(body) + VALUE * sum(map(body.count, (b",", b"{", b"[")))
     except (RecursionError, msgspec.MsgspecError, TypeError, ValueError, OverflowError):
         return MOST_LISTED_BYTES // 2
 
