@@ -201,8 +201,8 @@ TOOLS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
         one.__name__: one
         for one in (
             noise, noise_before, huge, huge_last, die, close_output, endless, progress, late, unknown, twice,
-            broken_text, surrogate, bad_shape, bad_content, null_result, no_sense, deep, error, batch, nonsense,
-            change, child, stderr, ask, tell,
+            broken_text, surrogate, bad_shape, bad_content, null_result, no_sense, deep, error, batch,
+            nonsense, change, child, stderr, ask, tell,
         )
     },
 }  # fmt: skip
