@@ -11,8 +11,8 @@ _SOUNDS_WRONG = re.compile(
     re.IGNORECASE,
 )
 _INTERNALS = re.compile(
-    r"Traceback \(most recent call last\)|^\s*File \"[^\"]+\", line \d+|^\s+at .+\(.*:\d+:\d+\)"
-    r"|^\s+at .+:\d+:\d+$|/site-packages/|/node_modules/|goroutine \d+ \[|panicked at ",
+    r"Traceback \(most recent call last\)|^[ \t]*File \"[^\"]+\", line \d+|^[ \t]+at .+\(.*:\d+:\d+\)"
+    r"|^[ \t]+at .+:\d+:\d+$|/site-packages/|/node_modules/|goroutine \d+ \[|panicked at ",
     re.MULTILINE,
 )
 

@@ -26,7 +26,7 @@ _BUGS = (
     TypeError,
 )
 _INTERNALS = re.compile(
-    r"\b[a-z][a-z0-9+.-]*://\S+"  # addresses
+    r"\b[a-z][a-z0-9+.-]{0,30}://\S+"  # addresses
     r"|(?<![\w.])(?:~|/(?=[\w.]))[\w.@%+-]*(?:/[\w.@%+-]*)+"  # paths
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b",  # hosts
     re.IGNORECASE,
@@ -153,6 +153,6 @@ def error_text(error: BaseException) -> str:
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror
     else:
-        text = _INTERNALS.sub("[hidden]", str(error).split("\n", 1)[0])
+        text = _INTERNALS.sub("[hidden]", str(error).split("\n", 1)[0][: 4 * LONGEST_ERROR])
     text = clean(text.strip())[:LONGEST_ERROR] or f"the tool failed ({type(error).__name__})"
     return text if text.startswith("Error: ") else f"Error: {text}"
