@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,10 @@ async def test_what_the_deadline_leaves_is_begun_by_another_step(kind: str, tmp_
         assert await results(runtime, thread) == [("paid", "")]
 
 
+def _has(entries: list[Any], count: int) -> bool:
+    return len(entries) == count
+
+
 @STORES
 async def test_who_waits_for_a_place_until_the_deadline_has_not_tried(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -281,7 +286,7 @@ async def test_who_waits_for_a_place_until_the_deadline_has_not_tried(
         threads = [await started(runtime) for _ in range(2)]
         for times in range(1, dispatch.RUNS + 1):
             step = asyncio.create_task(runtime.step(*threads, deadline=10.0, side_by_side=1))
-            await until(_is(lambda times=times: len(begun) == times))
+            await until(_is(partial(_has, begun, times)))
             clock.advance(9.0)
             assert outcomes(await step) == ["again", "again"]
         assert len({thread for thread, _ in begun}) == 1

@@ -41,6 +41,8 @@ TICK = 0.25
 MOST_SLICES = 100
 """Slices of one thread in one step."""
 MOST_CONFLICTS = 3
+LOOKED_AT = 32
+"""Threads that are looked at side by side at the end."""
 PUT_OFF = frozenset({"failed", "gated", "equipping", "unavailable", "broken"})
 """How a slice ends that is to be tried again later, whatever comes meanwhile."""
 
@@ -77,7 +79,7 @@ async def step(
     walk = _Walk(kit, dispatcher, deadline, side_by_side)
     refused = await walk.take(news)
     await walk.run()
-    found = {thread: await walk.standing(thread) for thread in walk.known}
+    found = await walk.standings()
     items = [refused.get(place) or found[thread_of(one)] for place, one in enumerate(news)]
     others = [one for thread, one in found.items() if not walk.known[thread].given and one.state]
     return StepResult(tuple(items), tuple(others))
@@ -285,7 +287,10 @@ class _Walk:
             running.lease = msgspec.structs.replace(running.lease, until=now + HOLD)
         if running.asking:
             seen = {signal.id for signal in running.taken}
-            inbox = await self._kit.store.inbox(thread)
+            try:
+                inbox = await self._kit.store.inbox(thread)
+            except Refused:  # it was deleted
+                inbox, running.lost = [], True
             running.cut = any(calls_off(signal) and signal.id not in seen for signal in inbox)
             _end(running, task)
 
@@ -302,15 +307,26 @@ class _Walk:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._effects.drain(0.0)
 
-    async def standing(self, thread: str) -> Stepped:
-        """How a thread stands at the end, as the store says."""
+    async def standings(self) -> dict[str, Stepped]:
+        """How each thread stands at the end, as the store says."""
+        now, places = await self._kit.store.now(), asyncio.Semaphore(LOOKED_AT)
+
+        async def of(thread: str) -> Stepped:
+            async with places:
+                try:
+                    row = await self._kit.store.row(thread)
+                    return await self._standing(row, now) if row else _nobody(thread)
+                except Refused:  # it was deleted just now
+                    return _nobody(thread)
+
+        threads = list(self.known)
+        return dict(zip(threads, await asyncio.gather(*map(of, threads)), strict=True))
+
+    async def _standing(self, row: Row, now: float) -> Stepped:
+        thread = row.thread
         store, known = self._kit.store, self.known[thread]
-        row = await store.row(thread)
-        if row is None:
-            return Stepped(thread, "failed", error=f"There is no thread {thread!r}.")
         if row.state in AWAY:
             return Stepped(thread, "failed", error=f"The thread is {row.state}.", state=row.state)
-        now = await store.now()
         inbox, outbox = await store.inbox(thread), await store.outbox(thread)
         todo = [max(one.not_before, one.claimed_until, now) for one in outbox]
         if row.owes or any(signal.due <= now and _is_told(row, signal) for signal in inbox):
@@ -319,6 +335,10 @@ class _Walk:
         outcome = "failed" if known.failed else "again" if todo else "done"
         again_at = min([*todo, *timers], default=0.0)
         return Stepped(thread, outcome, again_at, known.error or _reason(row), row.state, known.slices)
+
+
+def _nobody(thread: str) -> Stepped:
+    return Stepped(thread, "failed", error=f"There is no thread {thread!r}.")
 
 
 def _is_long(held: OutboxRow) -> bool:
