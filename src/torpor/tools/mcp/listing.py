@@ -107,7 +107,7 @@ def make_listing(
 
 
 def weight(listed: object) -> int:
-    """Bytes of a page of a list, with what its values take; of one that cannot be weighed, half of the limit."""
+    """Bytes of a page of a list, its values weighed too; of one that cannot be weighed, half of the limit."""
     try:
         body = msgspec.json.encode(listed)
         return len(body) + VALUE * sum(map(body.count, (b",", b"{", b"[")))
