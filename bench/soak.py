@@ -147,6 +147,7 @@ class Soak:
         self._order = Order(store, str(folder), secrets.token_urlsafe(16), ports, LEASE, CLAIM, keep)
         self._watch = Watch(store, folder, process)
         self._crew = Crew(self._order, folder / "log", given.every)
+        self._told = 0
 
     async def run(self) -> Soaked:
         """All of it."""
@@ -202,6 +203,9 @@ class Soak:
 
     def _sample(self) -> None:
         told_before = len(self._watch.samples)
+        for fault in self._crowd.found.faults[self._told :]:
+            self._say(f"WRONG: {fault}")
+        self._told = len(self._crowd.found.faults)
         self._watch.look({"driver": os.getpid(), **self._crew.ids}, {"driver", *LASTING})
         if told_before % 6 == 0:
             self._progress(self._watch.samples[-1])
