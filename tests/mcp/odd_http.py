@@ -95,7 +95,9 @@ class OddServer:
         return Response(status_code=202)
 
     def introduced(self, id: Any) -> Response:
-        session = uuid.uuid4().hex
+        session = (
+            self.wrong.removeprefix("session:") if self.wrong.startswith("session:") else uuid.uuid4().hex
+        )
         self.sessions.add(session)
         headers = {} if self.wrong == "stateless" else {"mcp-session-id": session}
         told = {

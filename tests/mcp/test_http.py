@@ -228,6 +228,13 @@ async def test_a_cancelled_call_is_cancelled_at_the_server() -> None:
         await until(lambda: server.seen[-1].startswith("cancelled"))
 
 
+@pytest.mark.parametrize("session", ["caf\u00e9", "a b"])
+async def test_a_session_id_that_may_not_be_one_is_refused(session: str) -> None:
+    async with odd(wrong=f"session:{session}") as (_, sessions):
+        with pytest.raises((Refused, Unavailable), match="a session id that may not be one"):
+            await sessions.session("mcp:odd")
+
+
 async def test_nobody_there_is_said_at_once_and_tried_later() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -5,6 +5,7 @@ only within the server's origin and with the same method, such as one that adds 
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -27,6 +28,7 @@ from torpor.tools.mcp.network import PublicTransport, blocked, quietly
 from torpor.tools.mcp.refusals import beginning, judged, protocol_error, redirected, words
 
 SESSION = "mcp-session-id"
+_SESSION_ID = re.compile(r"[\x21-\x7e]{0,4096}")
 VERSION = "mcp-protocol-version"
 REDIRECTS = 3
 NOTICE_SECONDS = 15.0
@@ -208,7 +210,10 @@ class HttpTransport:
         if response.status_code != 200:
             return await self._refusal(message, response)
         if message.method == "initialize":
-            self._session = response.headers.get(SESSION, "")
+            session = response.headers.get(SESSION, "")
+            if not _SESSION_ID.fullmatch(session):
+                return Refused("it gives a session id that may not be one: visible ASCII characters only")
+            self._session = session
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "application/json":
             return await self._whole(message, await response.aread())
