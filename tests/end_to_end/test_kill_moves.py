@@ -6,6 +6,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -152,7 +153,9 @@ async def attacked(here: str, there: str, seed: int) -> None:
     async with opened(here) as one, opened(there) as other:
         talk = Talk(trees, one, other)
         talking = asyncio.create_task(talk.go_on())
-        async with process("work", here), process("work", there):
+        async with contextlib.AsyncExitStack() as stack:
+            for role, store in product(("work", "prune"), (here, there)):
+                await stack.enter_async_context(process(role, store))
             await disturbed(here, there, Random(seed))
         talking.cancel()
         await asyncio.gather(talking, return_exceptions=True)

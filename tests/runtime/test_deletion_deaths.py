@@ -12,8 +12,9 @@ import pytest
 from tests.runtime.world import Crash, Fate, Mortal
 from torpor.core.errors import Refused
 from torpor.queues.memory import MemoryQueue
-from torpor.runtime.deletion import delete, family
+from torpor.runtime.deletion import delete
 from torpor.runtime.retention import DAY, Keep, prune
+from torpor.runtime.trees import family
 from torpor.stores.memory import MemoryStore
 from torpor.stores.sqlite import Database, SqliteStore
 from torpor.testing.clock import START, FakeClock

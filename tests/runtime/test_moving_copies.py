@@ -10,12 +10,13 @@ from torpor.core.errors import Conflict, Refused, Unavailable
 from torpor.core.messages import Link
 from torpor.core.moves import ARRIVING, MOVED, MOVING
 from torpor.runtime import moving_aborts
-from torpor.runtime.deletion import away, delete, family
+from torpor.runtime.deletion import away, delete
 from torpor.runtime.ids import Ids
 from torpor.runtime.moving import Mover, stay
 from torpor.runtime.moving_plan import is_same, is_whole, name_of, plan_of
 from torpor.runtime.posting import lineage_bytes
 from torpor.runtime.retention import DAY, LONGEST_WAIT, Keep, prune, removable
+from torpor.runtime.trees import family
 
 OLD_GOES = Keep(closed=DAY)
 

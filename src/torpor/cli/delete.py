@@ -72,7 +72,7 @@ async def _delete(settings: "Settings", thread: str, chosen: tuple[bool, bool, b
 async def _is_sure(parts: "Parts", thread: str, *, yes: bool) -> bool:
     from torpor.cli.sure import make_sure
     from torpor.cli.visible import one_line
-    from torpor.runtime.deletion import family
+    from torpor.runtime.trees import family
 
     row = await parts.backend.row(thread)
     if row is None or yes:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from torpor.cli.options import Config, Json, Store, run, settings_of, with_agents
+from torpor.cli.options import Config, Json, Store, Tier, Timeout, Wait, run, settings_of, with_agents
 
 if TYPE_CHECKING:
     from torpor.settings import Settings
@@ -22,11 +22,9 @@ def new(
     owner: Annotated[str, typer.Option(metavar="OWNER", help="Whose thread it is.")] = "",
     user_id: Annotated[str, typer.Option(metavar="USER", help="The user whom its tools are told of.")] = "",
     context: Annotated[str, typer.Option(metavar="JSON", help="JSON that its tools are given.")] = "",
-    tier: Annotated[str, typer.Option(metavar="TIER", help="realtime, async or batch.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the reply and print it.")] = False,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.0, help="Seconds to wait at most.")
-    ] = None,
+    tier: Tier = "",
+    wait: Wait = False,
+    timeout: Timeout = None,
     as_json: Json = False,
     config: Config = None,
     store: Store = None,

@@ -27,6 +27,9 @@ AgentRefs = Annotated[
     list[str] | None,
     typer.Argument(metavar="AGENT", help="Agents as package.module:name, instead of the settings'."),
 ]
+Tier = Annotated[str, typer.Option(metavar="TIER", help="realtime, async or batch.")]
+Wait = Annotated[bool, typer.Option("--wait", "-w", help="Wait for the reply and print it.")]
+Timeout = Annotated[float | None, typer.Option(metavar="SECONDS", min=0.0, help="Seconds to wait at most.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

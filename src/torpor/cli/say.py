@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from torpor.cli.options import Config, Json, Store, ThreadId, run, settings_of
+from torpor.cli.options import Config, Json, Store, ThreadId, Tier, Timeout, Wait, run, settings_of
 from torpor.core.text import clean
 
 if TYPE_CHECKING:
@@ -22,14 +22,12 @@ def say(
     ],
     *,
     mode: Annotated[str, typer.Option(metavar="MODE", help="steer, queue or interrupt.")] = "steer",
-    tier: Annotated[str, typer.Option(metavar="TIER", help="realtime, async or batch.")] = "",
+    tier: Tier = "",
     key: Annotated[
         str, typer.Option(metavar="KEY", help="The same key with the same words counts once.")
     ] = "",
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the reply and print it.")] = False,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.0, help="Seconds to wait at most.")
-    ] = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
     as_json: Json = False,
     config: Config = None,
     store: Store = None,

@@ -16,6 +16,7 @@ from torpor.core.tiers import start_by
 from torpor.ports import Backend, Queue, Ring, Row, Version
 from torpor.runtime.moving_plan import is_whole, plan_of
 from torpor.runtime.receipts import Contradicts, UnknownThread
+from torpor.runtime.trees import family
 
 STEP = 500
 """Rows that are erased at once, so that others who write wait for milliseconds."""
@@ -164,20 +165,6 @@ async def _call_off(queue: Queue, tree: Sequence[Row]) -> None:
 
 def _cut(row: Row) -> Ring:
     return Ring(row.thread, start_by(row.tier, row.updated), 0.0, row.tier, row.owner, row.agent, cut=True)
-
-
-async def family(backend: Backend, root: str) -> list[Row]:
-    """All threads of a root's tree, those that only write summaries too."""
-    return [*await _listed(backend, root, None), *await _listed(backend, root, "compaction")]
-
-
-async def _listed(backend: Backend, root: str, purpose: str | None) -> list[Row]:
-    rows: list[Row] = []
-    while page := await backend.threads(
-        root=root, purpose=purpose, after=rows[-1].thread if rows else "", limit=STEP
-    ):
-        rows += page
-    return rows
 
 
 async def heirs_of(backend: Backend, tree: Sequence[Row]) -> dict[str, str]:

@@ -3,19 +3,16 @@
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 
-import msgspec
-
 from torpor.core.codec import decode_message
 from torpor.core.errors import Broken
 from torpor.core.messages import Born, Link, Message, Noted, Summary
 from torpor.core.projection import Projection
 from torpor.core.thread import Head
 from torpor.ports import Row, Store, StoredMessage
+from torpor.runtime.trees import links_of
 
 PAGE = 500
 """Messages that are read at once."""
-
-_links = msgspec.msgpack.Decoder(tuple[Link, ...])
 
 
 class Lineages:
@@ -33,7 +30,7 @@ class Lineages:
 
     async def begin(self, row: Row, head: Head, history: Sequence[StoredMessage]) -> Projection:
         """The projection to which the messages after the row's ``base`` are added; the caller's own."""
-        lineage = head.lineage or (_links.decode(row.lineage) if row.lineage else ())
+        lineage = head.lineage or links_of(row)
         if head.summary:
             found = [decode_message(one.body) for one in history if one.position == head.summary]
             projection = Projection(row.thread)

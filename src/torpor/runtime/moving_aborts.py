@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 from torpor.core.errors import Conflict
 from torpor.core.moves import ARRIVING, MOVED
 from torpor.ports import Backend, Row
-from torpor.runtime.deletion import Counting, away, erase, family
+from torpor.runtime.deletion import Counting, away, erase
 from torpor.runtime.moving_copies import continued
 from torpor.runtime.moving_plan import mark_of
+from torpor.runtime.trees import family
 
 log = logging.getLogger("torpor.moves")
 

@@ -19,8 +19,7 @@ from torpor.ports import BY_THREAD, FORWARDS, Commit, Exported, Row, Version
 from torpor.runtime.definitions import SPACE as DEFINITIONS
 from torpor.runtime.moving_plan import MOVES, WHOLE, Plan, mark_of, name_of
 from torpor.runtime.moving_tree import Place, Tree
-
-_links = msgspec.msgpack.Decoder(tuple[Link, ...])
+from torpor.runtime.trees import links_of
 
 
 class Copies:
@@ -140,7 +139,7 @@ def continued(rows: Sequence[Row]) -> list[Link]:
 
 
 def _lineage(row: Row) -> tuple[Link, ...]:
-    return decode_head(row.head, row.shape).lineage or (_links.decode(row.lineage) if row.lineage else ())
+    return decode_head(row.head, row.shape).lineage or links_of(row)
 
 
 def _open(head: Head) -> Iterable[tuple[str, str]]:

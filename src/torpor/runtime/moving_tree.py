@@ -5,7 +5,7 @@ claimed, so that nobody else begins one. What others have begun is waited for.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, Unpack
+from typing import Protocol
 
 import msgspec
 
@@ -17,7 +17,6 @@ from torpor.core.moves import HUSKS, MOVED, MOVING
 from torpor.core.signals import Finished
 from torpor.core.tiers import start_by
 from torpor.ports import (
-    Asked,
     Backend,
     Clock,
     Commit,
@@ -32,6 +31,7 @@ from torpor.ports import (
 from torpor.runtime.about_calls import unknown
 from torpor.runtime.ids import Ids
 from torpor.runtime.moving_plan import MOVES
+from torpor.runtime.trees import family
 
 HELD = 10 * 366 * 86_400.0
 """Seconds for which effects are claimed: until they are given back, or taken along."""
@@ -39,7 +39,6 @@ LOOK = 0.1
 """Seconds between looks at what others still perform."""
 NAMED = 5
 """Effects that are named when they do not end."""
-PAGE = 500
 TRIES = 20
 """How often a commit is tried again that lost a race."""
 
@@ -119,21 +118,11 @@ class Tree:
 
     async def rows(self) -> list[Row]:
         """Its threads, those that write summaries too: the root first."""
-        summaries = await self._listed(root=self.root, purpose="compaction")
-        rows = [*await self._listed(root=self.root), *summaries]
+        rows = await family(self._store, self.root)
         return sorted(rows, key=lambda row: (row.thread != self.root, row.created, row.thread))
 
     async def _alive(self) -> list[Row]:
         return [row for row in await self.rows() if row.state not in HUSKS]
-
-    async def _listed(self, **asked: Unpack[Asked]) -> list[Row]:
-        rows: list[Row] = []
-        while True:
-            after = rows[-1].thread if rows else ""
-            page = await self._store.threads(after=after, limit=PAGE, **asked)
-            rows += page
-            if len(page) < PAGE:
-                return rows
 
     async def hold(self, patience: float) -> list[Row]:
         """Hold all of it; ``Unavailable`` if others do not end in time what they have begun.

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from torpor.core.errors import Conflict, TorporError
-from torpor.core.messages import Link
 from torpor.core.moves import MOVED
 from torpor.ports import AUTHORIZATIONS, FORWARDS, MCP_CALLS, WEBHOOKS, Backend, Clock, Row
 from torpor.runtime.deletion import (
@@ -19,13 +18,13 @@ from torpor.runtime.deletion import (
     away,
     deleted,
     erase,
-    family,
     heirs_of,
     in_words,
     left_of,
 )
 from torpor.runtime.moving_plan import plan_of
 from torpor.runtime.threads import SAID, STARTS
+from torpor.runtime.trees import family, links_of
 
 log = logging.getLogger("torpor.retention")
 
@@ -42,7 +41,6 @@ PRUNED = "retention"
 """Space of when that was last done."""
 ORPHAN_AGE = DAY
 """Seconds for which something may be kept for a thread that is not there yet."""
-_links = msgspec.msgpack.Decoder(tuple[Link, ...])
 
 
 class Keep(msgspec.Struct, frozen=True):
@@ -144,7 +142,7 @@ async def removable(backend: Backend, root: str, before: float, needed: Collecti
     arrived = plan is None or plan.done
     old = [row for row in tree if _is_old(row, before, moved=arrived and row.thread not in needed)]
     forked = set((await heirs_of(backend, old)).values())
-    comes_of = {row.thread: {row.parent, *_lineage(row)} for row in tree}
+    comes_of = {row.thread: {row.parent, *(link.thread for link in links_of(row))} for row in tree}
     going = {row.thread for row in old if row.thread not in forked}
     staying = [row.thread for row in tree if row.thread not in going]
     kept = set(staying)
@@ -157,10 +155,6 @@ async def removable(backend: Backend, root: str, before: float, needed: Collecti
 
 def _is_old(row: Row, before: float, *, moved: bool) -> bool:
     return (row.state == "closed" or (moved and row.state == MOVED)) and row.updated < before
-
-
-def _lineage(row: Row) -> set[str]:
-    return {link.thread for link in _links.decode(row.lineage)} if row.lineage else set()
 
 
 async def prune_always(backend: Backend, clock: Clock, keep: Keep) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from hashlib import sha256
-from typing import Any, Unpack
+from typing import Any
 
 import msgspec
 
-from torpor.core.codec import decode_head, decode_message
+from torpor.core.codec import decode_head, decode_kept, decode_message
 from torpor.core.errors import Refused
 from torpor.core.messages import By, Noted, Part, Queued, Said, text_of
 from torpor.core.moves import AWAY, MOVING
@@ -25,7 +25,7 @@ from torpor.core.text import clean
 from torpor.core.thread import Head
 from torpor.core.tiers import TIERS, not_before, start_by
 from torpor.core.views import PROGRESS_SPACE, Progress, View, views_space
-from torpor.ports import Asked, Backend, Clock, Live, LiveEvent, Queue, Ring, Row, Side, Version
+from torpor.ports import Backend, Clock, Live, LiveEvent, Queue, Ring, Row, Side, Version
 from torpor.runtime import questions
 from torpor.runtime.equip import keeper
 from torpor.runtime.explain import Explanation, Known, explain
@@ -37,6 +37,7 @@ from torpor.runtime.questions import Question, Settled, Value
 from torpor.runtime.receipts import Begun, Contradicts, Receipt, UnknownThread, here, still_here
 from torpor.runtime.replies import Entry, Reply, Search
 from torpor.runtime.roster import Roster
+from torpor.runtime.trees import listed
 
 __all__ = ["SAID", "STARTS", "Begun", "Contradicts", "Receipt", "Threads", "UnknownThread"]
 
@@ -167,18 +168,12 @@ class Threads:
 
     async def children(self, thread: str) -> list[Row]:
         """The threads that this one is the parent of, closed ones too, by age."""
-        return await self._listed(parent=(await self.row(thread)).thread)
+        return _by_age(await listed(self.store, parent=(await self.row(thread)).thread))
 
     async def tree(self, thread: str) -> list[Row]:
         """All threads of the tree that this one belongs to, by age: its root is the first."""
         row = await self.row(thread)
-        return await self._listed(root=row.root or row.thread)
-
-    async def _listed(self, **asked: Unpack[Asked]) -> list[Row]:
-        rows: list[Row] = []
-        while len(page := await self.store.threads(after=rows[-1].thread if rows else "", **asked)) > 0:
-            rows += page
-        return sorted(rows, key=lambda row: (row.created, row.thread))
+        return _by_age(await listed(self.store, root=row.root or row.thread))
 
     async def stop(self, thread: str, by: By = By("person")) -> None:
         """Cut what runs, settle its calls; only words or a nudge let it go on."""
@@ -238,12 +233,12 @@ class Threads:
         """What its tool servers show beside it now, by type."""
         await self.row(thread)
         entries = await self.side.entries(views_space(thread))
-        views = [msgspec.msgpack.decode(value, type=View) for value in entries.values()]
+        views = [decode_kept(value, View, "view") for value in entries.values()]
         return sorted((view for view in views if view.content), key=lambda view: view.type)
 
     async def _progress(self, thread: str) -> dict[str, Progress]:
         value = await self.side.get(PROGRESS_SPACE, thread)
-        return msgspec.msgpack.decode(value, type=dict[str, Progress]) if value else {}
+        return decode_kept(value, dict[str, Progress], "progress") if value else {}
 
     async def explain(self, thread: str) -> Explanation:
         """What a thread waits for, and since when."""
@@ -351,7 +346,7 @@ class Threads:
         body = sha256(msgspec.msgpack.encode(asked)).hexdigest()
         mine = msgspec.msgpack.encode((row.thread, row.trace, body))
         kept = await self.side.put_new(STARTS, key, mine)
-        id, trace, first = msgspec.msgpack.decode(kept, type=tuple[str, str, str])
+        id, trace, first = decode_kept(kept, tuple[str, str, str], "key of a start")
         if first != body:
             raise Contradicts(f"The idempotency key {key!r} was used before with another body.")
         return msgspec.structs.replace(row, thread=id, trace=trace)
@@ -379,6 +374,10 @@ class Threads:
         by = start_by(chosen, now)
         ring = Ring(row.thread, by, not_before(chosen, by), chosen, row.owner, row.agent, cut)
         await self.queue.ring([ring])
+
+
+def _by_age(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row.created, row.thread))
 
 
 def _fresh(row: Row) -> Row:
