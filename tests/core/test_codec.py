@@ -18,6 +18,7 @@ from torpor.core.codec import (
     SHAPE,
     decode_effect,
     decode_head,
+    decode_kept,
     decode_message,
     decode_record,
     decode_signal,
@@ -205,3 +206,19 @@ def test_every_pair_of_kinds_has_its_own_tag() -> None:
     for union in UNIONS.values():
         tags = [kind.__struct_config__.tag for kind in members(union)]
         assert all(a != b for a, b in itertools.combinations(tags, 2))
+
+
+@pytest.mark.parametrize("body", [b"", b"\xc1", b"\x91", b"\xa1x", b"\x91" * 5_000, b"\x82\x01"])
+def test_damaged_bytes_of_what_is_kept_are_broken(body: bytes) -> None:
+    with pytest.raises(Broken, match=r"^A kept key cannot be read: its bytes are damaged"):
+        decode_kept(body, tuple[str, str], "key")
+
+
+def test_what_is_kept_is_read() -> None:
+    assert decode_kept(msgspec.msgpack.encode(("a", "b")), tuple[str, str], "key") == ("a", "b")
+
+
+@pytest.mark.parametrize("body", [b"\x81\xa1z" + b"\x91" * 5_000, b"\x91" * 5_000])
+def test_bytes_that_are_nested_without_end_are_broken(body: bytes) -> None:
+    with pytest.raises(Broken, match="damaged"):
+        decode_head(body)

@@ -24,7 +24,7 @@ def lines() -> list[str]:
     return rows
 
 
-def tests_of(path: str) -> set[str]:
+def names_in(path: str) -> set[str]:
     """The names of all tests of a file, by its path from the page."""
     tree = ast.parse((PAGE.parent / path).read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
@@ -39,4 +39,4 @@ def test_each_line_is_checked_by_tests_that_there_are(line: str) -> None:
     links = LINK.findall(line)
     assert links, "no test is named"
     for name, path in links:
-        assert name in tests_of(path), f"{path} has no {name}"
+        assert name in names_in(path), f"{path} has no {name}"

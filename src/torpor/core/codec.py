@@ -62,6 +62,14 @@ def decode_head(body: bytes, shape: int = SHAPE) -> Head:
     return _decode(_head.decode, body, "head") if body else Head()
 
 
+def decode_kept(body: bytes, kind: type[T], what: str) -> T:
+    """A small value that is kept beside threads. ``Broken`` for damaged bytes."""
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Broken(f"A kept {what} cannot be read: its bytes are damaged ({error}).") from error
+
+
 def _decode(read: Callable[[bytes], T], body: bytes, what: str) -> T:
     try:
         return read(body)

@@ -50,7 +50,7 @@ class Transport(Protocol):
         """What a server says when it is asked whether it still works on a call, or holds its subscription.
 
         ``alive`` or ``dead`` in so many words; ``invalid``: it answered something else, or refused;
-        ``missing``: it has nothing that could answer; ``unknown``: it failed, or does not let this runtime ask
+        ``missing``: it has nothing that could answer; ``unknown``: it failed, or does not let us ask
         now. ``Unavailable`` if it cannot be reached or does not answer.
         """
 

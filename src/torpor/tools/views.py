@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from torpor.core.codec import decode_kept
 from torpor.core.views import PROGRESS, PROGRESS_SPACE, Progress, View, views_space
 from torpor.ports import Clock, Live, LiveEvent, Side
 from torpor.tools import protocol
@@ -16,9 +17,6 @@ VIEWS_KEPT = 100
 CLEARED_KEPT = 1_000
 """Types of views that a thread may have shown ever."""
 MESSAGE_KEPT = 300
-
-_progress = msgspec.msgpack.Decoder(dict[str, Progress])
-_view = msgspec.msgpack.Decoder(View)
 
 
 class Unshown(Exception):
@@ -60,7 +58,7 @@ class Views:
     async def _keep(self, thread: str, view: View) -> bool:
         space = views_space(thread)
         kept = await self._side.get(space, view.type)
-        before = _view.decode(kept) if kept is not None else View(view.type)
+        before = _read(kept) if kept is not None else View(view.type)
         if before.server and view.server and before.server != view.server:
             before = msgspec.structs.replace(before, seq=0)
         if view.seq and view.seq <= before.seq:
@@ -74,7 +72,7 @@ class Views:
         return True
 
     async def _make_sure_of_room(self, space: str, view: View, *, known: bool) -> None:
-        others = [_view.decode(value) for value in (await self._side.entries(space)).values()]
+        others = [_read(value) for value in (await self._side.entries(space)).values()]
         shown = sum(1 for other in others if other.content)
         if (view.content and shown >= VIEWS_KEPT) or (not known and len(others) >= CLEARED_KEPT):
             raise Unshown(400, f"A thread may show {VIEWS_KEPT} types of views; clear one with {{}}.")
@@ -84,13 +82,17 @@ class Views:
         if sent.content.get("tool_call_id", call) != call:
             return
         kept = await self._side.get(PROGRESS_SPACE, sent.thread)
-        known = _progress.decode(kept) if kept else {}
+        known = decode_kept(kept, dict[str, Progress], "progress") if kept else {}
         now = {id: one for id, one in known.items() if id in open_calls and id != call}
         if call in open_calls and sent.content and sent.content.get("done") is not True:
             told = _progress_of(sent.content.get("fraction"), sent.content.get("message"))
             now[call] = msgspec.structs.replace(told, at=self._clock.now())
         if now != known:
             await self._side.put(PROGRESS_SPACE, sent.thread, msgspec.msgpack.encode(now))
+
+
+def _read(body: bytes) -> View:
+    return decode_kept(body, View, "view")
 
 
 def _progress_of(fraction: object, message: object) -> Progress:
