@@ -45,6 +45,7 @@ def file(path: Path) -> Iterator[sqlite3.Connection]:
         (THREADS["list_all"], LISTED),
         (THREADS["list_of_owner"], {**LISTED, "owner": "o"}),
         (THREADS["list_of_agent"], {**LISTED, "agent": "a"}),
+        (THREADS["list_of_purpose"], {**LISTED, "purpose": "child"}),
         (THREADS["list_not_open"], {**LISTED, "state": "parked"}),
         (THREADS["stranded"], STRANDED),
         (RETENTION["closed"], {"before": 1.0, "after": "", "limit": 10}),

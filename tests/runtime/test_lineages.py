@@ -27,7 +27,7 @@ from torpor.core.projection import Projection
 from torpor.core.request import AnyItem, item_text
 from torpor.core.thread import fold
 from torpor.ports import Row, StoredMessage
-from torpor.runtime.hot import warm_up
+from torpor.runtime.hot import Warm, warm_up
 from torpor.runtime.lineages import PAGE, Lineages
 from torpor.runtime.posting import lineage_bytes
 from torpor.stores.sqlite import Database, SqliteStore
@@ -94,9 +94,16 @@ async def loaded(lineages: Lineages, store: SqliteStore, thread: str) -> Project
     """A thread's projection as a slice makes it that finds nothing warm."""
     snapshot = await store.load(thread)
     warm = await warm_up(lineages, snapshot.row, snapshot.history or ())
-    projection = warm.whole()
+    projection = whole_of(warm)
     projection.show()
     assert projection.position == snapshot.row.length
+    return projection
+
+
+def whole_of(warm: Warm) -> Projection:
+    """A projection whose history was loaded."""
+    projection = warm.whole()
+    assert projection is not None
     return projection
 
 
@@ -140,7 +147,7 @@ async def test_a_child_whose_head_is_not_written_yet_begins_with_what_its_row_sa
     row = thread_row("kid", lineage=lineage_bytes((Link("root", 5),)))
     await store.create(row)
     warm = await warm_up(Lineages(store), row, ())
-    seen = items(added(birth("c2", Link("root", 5)), warm.whole()))
+    seen = items(added(birth("c2", Link("root", 5)), whole_of(warm)))
     assert [item_text(item) for item in seen[:4:3]] == ["words 1", "words 2"]
     assert "inside the new thread kid" in item_text(seen[-1])
 
@@ -175,7 +182,7 @@ async def test_siblings_do_not_see_each_other(store: Counting) -> None:
     await keep(store, "root", talk(2))
     lineages = Lineages(store)
     row = thread_row("kid", lineage=lineage_bytes((Link("root", 5),)))
-    one, two = [(await warm_up(lineages, row, ())).whole() for _ in range(2)]
+    one, two = [whole_of(await warm_up(lineages, row, ())) for _ in range(2)]
     added([*birth("c2", Link("root", 5)), said("one's own")], one).show()
     assert "one's own" not in " ".join(map(item_text, items(added(birth("c2", Link("root", 5)), two))))
 
