@@ -1,6 +1,7 @@
 """Processes that do things to trees: ``python -m tests.end_to_end.wandering ROLE STORE [OTHER]``."""
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -8,9 +9,13 @@ from typing import Any
 from tests.runtime.cast import Cast, spawns
 from torpor import Agent, Keep, Runtime
 from torpor.core.errors import TorporError
+from torpor.core.moves import ARRIVING
 from torpor.models import call, say
-from torpor.ports import Row
+from torpor.ports import Backend, Row
+from torpor.runtime.deletion import Counting, away, erase
+from torpor.runtime.moving_plan import is_whole
 from torpor.runtime.sweep import sweep
+from torpor.runtime.trees import family
 
 MANY = 10_000
 LEASE, CLAIM = 0.4, 0.6
@@ -68,6 +73,25 @@ async def stay(store: str, other: str) -> None:
             await asyncio.sleep(0.01)
 
 
+async def drop_one(backend: Backend, root: str) -> None:
+    """As ``torpor delete`` does, if what is there is a copy still."""
+    rows = await family(backend, root)
+    own = [row for row in rows if row.id == root and row.state == ARRIVING and not is_whole(row)]
+    if own and await backend.delete([row.id for row in rows], versions=away(rows)):
+        await erase(backend, [row.id for row in rows], Counting())
+
+
+async def drop(store: str, *_: str) -> None:
+    """Delete copies that are arriving, again and again."""
+    async with opened(store) as runtime:
+        print("ready", flush=True)
+        while True:
+            for row in await runtime.threads(state="arriving", parent="", limit=1_000):
+                with contextlib.suppress(TorporError):
+                    await drop_one(runtime.parts.backend, row.id)
+            await asyncio.sleep(0.001)
+
+
 async def delete(store: str, *_: str) -> None:
     """Delete all trees that are owned by ``doomed``, with their forks."""
     async with opened(store) as runtime:
@@ -109,7 +133,7 @@ async def fork(store: str, *_: str) -> None:
 
 
 ROLES: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
-    role.__name__: role for role in (work, move, stay, delete, prune, fork)
+    role.__name__: role for role in (work, move, stay, drop, delete, prune, fork)
 }
 
 if __name__ == "__main__":

@@ -103,6 +103,21 @@ async def test_a_move_under_way_notices_that_its_copies_were_taken_away() -> Non
     await gone(scene)  # that of the child, which came after, too
 
 
+async def test_a_copy_that_comes_to_live_while_it_is_deleted_is_left_alone() -> None:
+    scene = await decided(ended=True)
+    mark = scene.there.delete
+
+    async def meanwhile(*given: Any, **more: Any) -> Any:
+        scene.there.delete = mark
+        await scene.move()
+        return await mark(*given, **more)
+
+    scene.there.delete = meanwhile
+    with pytest.raises(Refused, match="has arrived meanwhile"):
+        await delete(scene.there, scene.queues[1], "root", moving=True)
+    await moved(scene)
+
+
 async def test_children_whose_root_was_taken_away_are_deleted_by_its_id() -> None:
     scene = await copied()
     row = await scene.there.row("root")
@@ -274,8 +289,7 @@ async def test_a_husk_whose_tree_comes_back_is_not_pruned() -> None:
     scene = Scene(memory)
     await tree(scene.here)
     await scene.move()
-    for key in await scene.here.entries("forwards"):
-        del scene.here._spaces["forwards"][key]
+    await scene.here.forget("forwards", scene.clock.now() + 1)
     scene.clock.advance(2 * DAY)
     rows = await removable(scene.here, "root", scene.clock.now() - DAY)
     assert {row.thread for row in rows} == {"root", "kid", "sum"}

@@ -11,7 +11,7 @@ import msgspec
 
 from torpor.core.codec import decode_head
 from torpor.core.errors import Conflict, Refused, TorporError
-from torpor.core.moves import AWAY, MOVED, MOVING
+from torpor.core.moves import ARRIVING, AWAY, MOVED, MOVING
 from torpor.core.tiers import start_by
 from torpor.ports import Backend, Queue, Ring, Row, Version
 from torpor.runtime.moving_plan import is_whole, plan_of
@@ -113,9 +113,15 @@ async def _take_away(
     backend: Backend, queue: Queue, root: str, *, forks: bool, moving: bool
 ) -> tuple[list[str], tuple[str, ...]]:
     """Mark a tree as deleted, with those of its forks; gives all ids, the root last, and the forks."""
+    arriving = False
     for _ in range(TRIES):
         rows, taken = await _going(backend, root, forks=forks, moving=moving)
         ids = [row.thread for row in rows]
+        if not rows:
+            raise UnknownThread(f"There is no thread {root!a:.130}.")
+        if arriving and rows[-1].state != ARRIVING:
+            raise Refused(f"The thread {root} has arrived meanwhile: it lives here. Nothing was deleted.")
+        arriving = arriving or rows[-1].state == ARRIVING
         try:
             await backend.delete(ids, versions=away(rows))
         except Conflict:
