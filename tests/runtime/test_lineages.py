@@ -167,7 +167,7 @@ async def test_long_lineages_are_read_in_pages(store: Counting) -> None:
     row = thread_row("kid", lineage=lineage_bytes((Link("root", 2 * PAGE + 1),)))
     warm = await warm_up(Lineages(store), row, ())
     assert store.given == 2 * PAGE + 1
-    assert len(warm.projection.items) == len(items(added(talk(PAGE), Projection("root")))) - 1
+    assert len(whole_of(warm).items) == len(items(added(talk(PAGE), Projection("root")))) - 1
 
 
 async def test_what_is_kept_for_siblings_is_bounded(store: Counting) -> None:
@@ -244,7 +244,7 @@ async def test_a_fold_after_the_birth_is_not_the_childs(store: Counting) -> None
     sizes = []
     for links in ((Link("root", 4),), (Link("root", 4, folded=3),), (Link("root", 4),)):
         warm = await warm_up(lineages, thread_row("kid", lineage=lineage_bytes(links)), ())
-        sizes.append(warm.projection.size)
+        sizes.append(whole_of(warm).size)
     assert sizes[0] == sizes[2] > sizes[1] + 4_000
 
 
