@@ -298,7 +298,7 @@ def _typed(values: Mapping[str, Any], place: str) -> dict[str, Any]:
             continue
         try:
             found[field] = msgspec.convert(value, kind, strict=False)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeEncodeError):
             name = place + (field.upper() if place == PREFIX else field)
             raise Refused(f"{name} must be {WANTED[kind]}, not {_shown(value)}.") from None
     return found
@@ -321,7 +321,7 @@ def _mcp_table(name: str, given: Mapping[str, Any], place: str) -> McpTable:
     for field, value in given.items():
         try:
             fields[field] = msgspec.convert(value, MCP_KINDS[field])
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeEncodeError):
             raise Refused(f"{place}: {field} must be {_wanted(MCP_KINDS[field])}.") from None
     if not given.get("command") and not given.get("url"):
         raise Refused(f"{place}: it needs a command to start, or the url of a server that runs.")

@@ -24,8 +24,8 @@ MEMORY_MB = 1_024
 INPUT_SECONDS = 60
 """Seconds by the clock after which one input hangs; what it may take of the processor is far less."""
 MOST_FINDINGS = 5
-KEPT = 30
-"""Inputs of one target that are kept."""
+KEPT, SMALL = 24, 1_500
+"""Inputs of one target that are kept, and their bytes at most."""
 
 
 @dataclass
@@ -115,18 +115,17 @@ def _finding(said: str) -> str:
 
 
 def _keep(name: str) -> None:
-    """The inputs that reach something of their own, the smallest of them, into the kept corpus."""
-    merged = WORK / f"{name}.merged"
-    shutil.rmtree(merged, ignore_errors=True)
-    merged.mkdir(parents=True)
-    _libfuzzer(name, ["-merge=1", str(merged), str(WORK / name)])
-    found = sorted(merged.iterdir(), key=lambda one: (one.stat().st_size, one.name))
+    """Some of the inputs that reached something new, small ones, and all that found something."""
+    found = sorted((one.stat().st_size, one.name, one) for one in (WORK / name).iterdir())
+    small = [one for size, _, one in found if size <= SMALL]
     kept = CORPUS / name
-    shutil.rmtree(kept, ignore_errors=True)
-    kept.mkdir(parents=True)
-    step = max(1, -(-len(found) // KEPT))
-    for one in found[::step]:
+    kept.mkdir(parents=True, exist_ok=True)
+    for old in kept.glob("[0-9a-f]*"):
+        old.unlink()
+    for one in small[:: max(1, -(-len(small) // KEPT))]:
         shutil.copy(one, kept / one.name[:20])
+    for one in WORK.glob(f"{name}.*-*"):
+        shutil.copy(one, kept / f"found-{one.name.rpartition('-')[2][:20]}")
 
 
 def _tell(one: Tried) -> None:
