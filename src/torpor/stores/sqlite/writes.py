@@ -152,8 +152,9 @@ def _repeated(connection: sqlite3.Connection, change: Commit) -> tuple[int, Vers
 
 def _append(connection: sqlite3.Connection, number: int, change: Commit) -> None:
     try:
-        for message in change.messages:
-            connection.execute(_ADD_MESSAGE, (number, message.position, message.body))
+        connection.executemany(
+            _ADD_MESSAGE, [(number, message.position, message.body) for message in change.messages]
+        )
     except sqlite3.IntegrityError as error:
         raise Conflict(f"Thread {change.thread} already has a message at such a position.") from error
 
