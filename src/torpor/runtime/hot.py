@@ -76,8 +76,10 @@ class Hot:
         return warm
 
     def put(self, thread: str, warm: Warm) -> None:
-        """Keep a thread as of its newest version."""
+        """Keep a thread as of its newest version; not a closed one, which hardly ever wakes again."""
         self.drop(thread)
+        if warm.head.state == "closed":
+            return
         self._threads[thread] = warm
         self._size += warm.size
         while self._size > self._limit and self._threads:
