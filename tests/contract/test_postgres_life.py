@@ -15,7 +15,7 @@ from tests.contract.postgres_wire import wired
 from tests.postgres import Cluster, bouncer, own_cluster
 from torpor.core.errors import Unavailable
 from torpor.ports import Version
-from torpor.stores.postgres import Database, PostgresStore, database
+from torpor.stores.postgres import Database, PostgresStore, database, retention
 from torpor.testing.samples import commit_on, ids, invoke, said, slice_record, texts, thread_row, timer
 
 
@@ -94,7 +94,7 @@ async def test_a_lost_acknowledgement_of_any_other_write(postgres_url: str) -> N
         result = said(row.thread, "its result", id="result")
         assert (await store.finish(result, "lost effect")).outcome == "repeat"
         assert await store.outbox(row.thread) == []
-        assert wire.swallowed == 5
+        assert wire.swallowed == 6
 
 
 async def test_a_server_that_restarts_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,3 +275,29 @@ def _deadlocks(url: str) -> int:
         found = looking.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
         ((number,),) = found.fetchall()
         return int(number)
+
+
+async def test_pruning_looks_through_the_outbox_once(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many ids there are to forget; what is still in the outbox holds back all that is younger."""
+    monkeypatch.setattr(retention, "STEP", 10)
+    async with opened(postgres_url) as store:
+        thread = await begun(store)
+        await store.post([said(thread, id=f"s{number}") for number in range(60)])
+        await store.commit(commit_on(await store.load(thread)))
+        later = await begun(store)
+        await store.commit(commit_on(await store.load(later), effects=(invoke("e"),)))
+        await store.post([said(later, id=f"late{number}") for number in range(5)])
+        await store.commit(commit_on(await store.load(later)))
+        now, asked, ask = await store.now(), [], store.database.ask
+
+        async def told(statement: str, given: Any = None, *, once: bool = False) -> Any:
+            asked.append("outbox" in statement)
+            return await ask(statement, given, once=once)
+
+        monkeypatch.setattr(store.database, "ask", told)
+        assert await store.prune(now + 60) == 61
+        assert (sum(asked), len(asked)) == (1, 8)
+        await store.delivered(later, ["e"])
+        assert await store.prune(now + 60) == 5
