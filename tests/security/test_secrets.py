@@ -99,9 +99,10 @@ async def test_a_callback_url_is_seen_by_its_tool_server_only(caplog: pytest.Log
         ) as runtime:
             thread = await runtime.start("a", "go")
 
-            while not stub.at("/invoke"):
-                await thread.explain()
-                await _moment()
+            async with asyncio.timeout(30):
+                while not stub.at("/invoke"):
+                    await thread.explain()
+                    await _moment()
             url = stub.at("/invoke")[0].body["callback_url"]
             token = url.rpartition("/")[2]
             async with aiohttp.ClientSession() as http:
