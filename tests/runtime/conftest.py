@@ -1,6 +1,7 @@
 """Which store the runtime's tests run on."""
 
 import os
+import re
 
 import pytest
 
@@ -9,17 +10,23 @@ if os.environ.get("TORPOR_TEST_STORE") == "postgres":
 
     __all__ = ["benches", "on_postgres"]
 
+    STORE = re.compile(r"(?<=[\[-])(?:memory|sqlite|postgres)(?=:?[\]-])|_in_memory\b|_on_sqlite\b")
+    """Where the name of a test says its store."""
     FEWER = ("test_every_death_ends_in_a_move_or_in_none[sqlite]",)
     """Tests that try less on a file than in memory."""
 
-    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-        """What runs in memory and in a file would run twice in the same way."""
-        names = {item.nodeid for item in items}
-        for item in items:
-            if item.nodeid.endswith(FEWER) or _others(item.nodeid) & names:
-                item.add_marker(pytest.mark.skip(reason="the same as on the other store"))
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Of tests that differ by their store alone one is left: here they all have the same."""
+        kept: dict[str, pytest.Item] = {}
+        for item in sorted(items, key=_rank):
+            kept.setdefault(STORE.sub("*", item.nodeid), item)
+        left = {item.nodeid for item in kept.values()}
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in left])
+        items[:] = [item for item in items if item.nodeid in left]
 
-    def _others(name: str) -> set[str]:
-        """What the same test is called on a file."""
-        found = {name.replace("[memory", "[sqlite"), name.replace("_in_memory", "_on_sqlite")}
-        return {other for other in found - {name} if not other.endswith(FEWER)}
+    def _rank(item: pytest.Item) -> int:
+        """Files first: a path stands for one database, as it does elsewhere."""
+        if item.nodeid.endswith(FEWER):
+            return 2
+        return 0 if "sqlite" in item.nodeid else 1
