@@ -32,6 +32,12 @@ from torpor.testing.samples import commit_on
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 
 
+@pytest.fixture(autouse=True)
+def slow_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, what is cut has the time to write that down."""
+    monkeypatch.setattr(stepping_module, "SETTLES", 60.0)
+
+
 @asynccontextmanager
 async def stepping(
     store: str = "memory:", *, script: Script = (), tools: Any = (), model: Any = None, **options: Any
@@ -205,6 +211,7 @@ async def test_a_completion_that_takes_too_long_is_cut_and_tried_again(kind: str
 
 async def test_a_thread_is_let_go_however_late_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, go, asked = FakeClock(), asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(stepping_module, "SETTLES", 0.1)
     async with stepping(script=[say("Hi."), say("Again.")], clock=clock) as runtime:
         thread, hold = await started(runtime), runtime.parts.store.hold
 
@@ -218,7 +225,7 @@ async def test_a_thread_is_let_go_however_late_that_is(monkeypatch: pytest.Monke
         step = asyncio.create_task(runtime.step(thread, deadline=1.0))
         await asked.wait()
         clock.advance(1.0)
-        await asyncio.wait([step], timeout=1.5)
+        await asyncio.wait([step], timeout=0.5)
         go.set()
         assert outcomes(await step) == ["done"]
         await runtime.thread(thread).send("And?")

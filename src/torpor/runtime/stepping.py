@@ -35,6 +35,8 @@ BEGINS = 0.5
 """The share of a step's time in which completions and functions are begun: each then has as much at least."""
 WINDS_UP = 0.2
 """The share, but two seconds at most, in which what still runs is cut and given back."""
+SETTLES = 1.0
+"""Real seconds, at least, that what was cut has for writing down that it was."""
 HOLD = 15.0
 """Seconds for which a thread is held before the hold is renewed."""
 TICK = 0.25
@@ -301,7 +303,7 @@ class _Walk:
             running.overdue = True
             _end(running, task)
         if tasks:
-            await asyncio.wait(tasks, timeout=max(1.0, self._winds_up))
+            await asyncio.wait(tasks, timeout=max(SETTLES, self._winds_up))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
