@@ -19,7 +19,7 @@ from torpor.tools.mcp.sessions import Sessions
 
 RAW = Path(__file__).with_name("raw_server.py")
 SDK = Path(__file__).with_name("sdk_server.py")
-SOON = 15.0
+SOON = 90.0
 
 
 def raw(*arguments: str, **options: Any) -> McpServer:

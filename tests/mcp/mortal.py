@@ -16,7 +16,7 @@ from torpor.models import ScriptedModel, call, say
 from torpor.models.scripted import Script
 
 DEPOT = Path(__file__).with_name("depot.py")
-SOON = 60.0
+SOON = 90.0
 
 
 def depot(folder: Path, **options: object) -> McpServer:

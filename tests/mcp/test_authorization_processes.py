@@ -20,7 +20,7 @@ from torpor.tools.mcp.authorization import AuthorizationNeeded, Authorizations, 
 from torpor.tools.tokens import Keys
 
 ROOT = Path(__file__).parents[2]
-SOON = 40.0
+SOON = 90.0
 
 
 @pytest.fixture

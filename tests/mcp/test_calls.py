@@ -16,7 +16,7 @@ from torpor.models.scripted import Script
 from torpor.public import Thread
 from torpor.runtime.questions import Question
 
-SOON = 20.0
+SOON = 90.0
 
 
 def told(request: Any) -> Any:

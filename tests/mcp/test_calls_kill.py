@@ -13,7 +13,7 @@ import pytest
 from torpor import Refused, Runtime
 
 ROOT = Path(__file__).parents[2]
-SOON = 40.0
+SOON = 90.0
 
 
 def start(folder: Path, tool: str, seconds: float) -> subprocess.Popen[bytes]:

@@ -17,7 +17,7 @@ from torpor import Runtime
 from torpor.public import Thread
 
 ROOT = Path(__file__).parents[2]
-SOON = 60.0
+SOON = 90.0
 LONG = ("trigger-long-running-operation", {"duration": 20, "steps": 40})
 RESEARCH = ("simulate-research-query", {"topic": "bees"})
 

@@ -21,9 +21,16 @@ from tests.mcp.odd_http import served
 from torpor import Agent, McpServer, Runtime
 from torpor.core.messages import Image, Result, text_of
 from torpor.models import ScriptedModel, call, say
+from torpor.runtime import equip
 
 PLACE = "TORPOR_MCP_SERVERS"
 SOON = 120.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first exchange waits for the server, however long its interpreter takes to start on a busy machine."""
+    monkeypatch.setattr(equip, "START", SOON)
 
 
 def program(name: str) -> str:
