@@ -222,7 +222,7 @@ def delivered(connection: sqlite3.Connection, thread: str, ids: Sequence[str]) -
 def release(
     connection: sqlite3.Connection, thread: str, ids: Sequence[str], releaser: dict[str, str | float]
 ) -> None:
-    """Give effects back (``not_before``, ``holder``, ``now``, ``begun``), unless others took them meanwhile."""
+    """Give effects back (``not_before``, ``holder``, ``now``, ``begun``), unless others took them since."""
     given = {**releaser, "thread": number_of(connection, thread)}
     connection.executemany(_RELEASE, [{**given, "id": id} for id in ids])
 
