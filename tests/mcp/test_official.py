@@ -29,7 +29,7 @@ SOON = 120.0
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first exchange waits for the server, however long its interpreter takes to start on a busy machine."""
+    """The first exchange waits for the server, however long it takes to start on a busy machine."""
     monkeypatch.setattr(equip, "START", SOON)
 
 
