@@ -34,7 +34,7 @@ KEYS = {
 
 def bench(*arguments: str) -> dict[str, Any]:
     command = [sys.executable, str(BENCH / "agent_scale.py"), *arguments, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     told: dict[str, Any] = json.loads(done.stdout)
     return told
 
@@ -107,7 +107,7 @@ async def test_histories_are_those_of_the_ordinary_runtime(
                     await parts.threads.say("agent-1", words)
                 else:
                     await parts.threads.start("bencher", words, thread="agent-1")
-                await parts.threads.reply("agent-1", to=None, timeout=20)
+                await parts.threads.reply("agent-1", to=None, timeout=120)
         usual = [masked(to_builtins(entry.message)) for entry in await parts.threads.history("agent-1")]
     async with open_parts(measured, [scripted.bencher(texts)]) as parts:
         found = [masked(to_builtins(entry.message)) for entry in await parts.threads.history("agent-1")]

@@ -15,7 +15,7 @@ TRIES = 3
 
 def fairness(*arguments: str) -> dict[str, Any]:
     command = [sys.executable, str(BENCH / "fairness.py"), *arguments, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=400)
     told: dict[str, Any] = json.loads(done.stdout)
     return told
 

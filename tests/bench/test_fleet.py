@@ -28,7 +28,7 @@ def server_programs() -> None:
 @pytest.mark.usefixtures("server_programs")
 def test_a_slice_takes_few_round_trips_and_a_fleet_at_rest_asks_for_next_to_nothing() -> None:
     command = [sys.executable, str(BENCH / "fleet.py"), *SMALL, "--sleeping", "1000", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
     told: dict[str, Any] = json.loads(done.stdout)
     sqlite, one, two = told["chains"]
     assert (sqlite["store"], one["workers"], two["workers"]) == ("sqlite", 1, 2)

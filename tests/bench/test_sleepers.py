@@ -31,7 +31,7 @@ YEAR_2020 = 1.5e9
 
 def run(name: str, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, str(BENCH / name), *arguments, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     return told

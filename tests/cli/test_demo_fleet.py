@@ -17,7 +17,7 @@ from torpor.models import ScriptedModel, call, say
 from torpor.testing.postgres import Missing, programs
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 240.0
+SECONDS = 540.0
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def test_an_audit_sees_what_is_wrong() -> None:
         thread = await runtime.start("agent", "Look.")
         store = runtime.parts.store
         assert (await audit(store, [thread.id], {})).faults != [], "it has not finished"
-        await thread.reply(timeout=10)
+        await thread.reply(timeout=60)
         turn = next(
             one
             for stored in await store.read(thread.id)

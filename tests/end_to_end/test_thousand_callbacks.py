@@ -60,7 +60,7 @@ async def drained(parts: Parts) -> None:
     """Run every slice there is."""
     worker = parts.worker(16)
     worker.start()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while worker.busy or parts.dispatcher.busy or await rung(parts):
             await asyncio.sleep(0.02)
     await worker.stop(1.0)

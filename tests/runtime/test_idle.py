@@ -156,7 +156,7 @@ async def at_rest(parts: Parts) -> Held:
     """The most that is held at any moment when no thread is open."""
     # Readings beside the loop use a pool of threads that grows to its bound and stays.
     await asyncio.gather(*(parts.store.threads(limit=1) for _ in range(64)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while parts.dispatcher.busy or await parts.store.threads(state="open"):
             await asyncio.sleep(0.05)
     await asyncio.sleep(LINGERING)
