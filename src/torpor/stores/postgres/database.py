@@ -255,6 +255,7 @@ class Database:
                 min_size=1,
                 max_size=self.place.pool,
                 max_lifetime=LIFE,
+                max_idle=STALE,
                 open=False,
                 name="torpor",
                 timeout=PATIENCE,
