@@ -59,6 +59,8 @@ class Soaked(msgspec.Struct, frozen=True):
     load: float
     """How many processes wanted to run on the machine, its mean over all samples."""
     day: str
+    warm: float = 600.0
+    """Seconds at the beginning that tell nothing, at least."""
 
     @property
     def slopes(self) -> list[Slope]:
@@ -66,7 +68,7 @@ class Soaked(msgspec.Struct, frozen=True):
         names = sorted(
             {(unit, name) for one in self.samples for unit, of in one.values.items() for name in of}
         )
-        return [_slope(name, unit, self.samples) for unit, name in names]
+        return [_slope(name, unit, self.samples, self.warm) for unit, name in names]
 
     @property
     def good(self) -> bool:
@@ -103,6 +105,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__)
     add = parser.add_argument
     add("--time", type=seconds, default=60.0, help="such as 90s, 20m or 1h")
+    add("--warm", type=seconds, default=600.0, help="time at the beginning that tells nothing, at least")
     add("--store", choices=["sqlite", "postgres"], default="sqlite")
     add("--rate", type=float, default=0.8, help="threads that are started a second")
     add("--every", type=float, default=15.0, help="seconds between two faults")
@@ -252,13 +255,14 @@ class Soak:
             stuck=stuck,
             samples=samples,
             load=round(sum(one.load for one in samples) / len(samples), 1),
+            warm=self._given.warm,
             day=time.strftime("%Y-%m-%d", time.gmtime()),
         )
 
 
-def _slope(name: str, unit: str, samples: Sequence[Sample]) -> Slope:
+def _slope(name: str, unit: str, samples: Sequence[Sample], warm: float) -> Slope:
     points = [(one.at, one.values[unit][name]) for one in samples if name in one.values.get(unit, ())]
-    return slope(name, unit, BOUNDS.get(unit, 3.0), points)
+    return slope(name, unit, BOUNDS.get(unit, 3.0), points, warm=warm)
 
 
 @asynccontextmanager

@@ -60,11 +60,21 @@ async def check(backend: Backend, root: str, traces: Traces, found: Checked) -> 
     """Read a root that has finished, with all below it."""
     traces.refresh()
     found.roots += 1
-    for row in await family(backend, root):
-        messages = [decode_message(one.body) for one in await backend.read(row.thread, limit=100_000)]
+    for one in await family(backend, root):
+        row, messages = await _whole(backend, one)
         found.threads += 1
         told = _faults(row, messages) + _effects(messages, traces.take(row.thread), found)
         found.faults += [f"{row.agent} {row.thread}: {fault}" for fault in told]
+
+
+async def _whole(backend: Backend, row: Row) -> tuple[Row, list[Message]]:
+    """A row with the messages of the same version: a late result may come just now."""
+    while True:
+        messages = [decode_message(one.body) for one in await backend.read(row.thread, limit=100_000)]
+        after = await backend.row(row.thread)
+        if after is None or after.version == row.version:
+            return row, messages
+        row = after
 
 
 async def family(backend: Backend, root: str) -> list[Row]:

@@ -26,7 +26,7 @@ from torpor.tools.server import ToolCall, ToolServer, kit
 from torpor.wiring import open_parts
 
 PULSE = 2.0
-HOT = 2 * 1024 * 1024
+HOT = 256 * 1024
 """Bytes of recently used threads in a worker: few, so that they are full soon and memory can be flat."""
 OUTBOX_KEPT = 60.0
 DOUBLED, UNANSWERED, REFUSED = 0.2, 0.05, 0.05

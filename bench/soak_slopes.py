@@ -9,9 +9,8 @@ import msgspec
 BLOCKS, LEAST = 24, 12
 """Neighbouring samples are averaged into so many blocks, since they are not independent and blocks nearly
 are; fewer than the least tell nothing."""
-WARM, WARM_SECONDS = 0.25, 600.0
-"""What is left out at the beginning, a share or, if that is more, seconds: caches fill, and what is kept for
-a while gathers."""
+WARM = 0.25
+"""The share of the beginning that is left out, at least: caches fill, what is kept for a while gathers."""
 HOUR = 3_600.0
 _T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 8: 2.31, 10: 2.23, 15: 2.13, 22: 2.07}
 """Two-sided 95 % of Student's t, by degrees of freedom."""
@@ -49,9 +48,11 @@ class Slope(msgspec.Struct, frozen=True):
         return "flat" if self.flat else "GROWS"
 
 
-def slope(name: str, unit: str, bound: float, points: Sequence[tuple[float, float]]) -> Slope:
-    """Least squares over (seconds, value), without the beginning."""
-    blocks = _blocks(_warm(points))
+def slope(
+    name: str, unit: str, bound: float, points: Sequence[tuple[float, float]], *, warm: float = 600.0
+) -> Slope:
+    """Least squares over (seconds, value), without the beginning, which takes ``warm`` seconds at least."""
+    blocks = _blocks(_warm(points, warm))
     if len(blocks) < LEAST:
         mean = statistics.fmean(value for _, value in points) if points else 0.0
         return Slope(name, unit, mean, 0.0, math.inf, math.inf, bound)
@@ -69,10 +70,10 @@ def blocks_of(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, flo
     return list(zip(xs, ys, strict=True))
 
 
-def _warm(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
+def _warm(points: Sequence[tuple[float, float]], warm: float) -> Sequence[tuple[float, float]]:
     if not points:
         return points
-    begin = points[0][0] + max(WARM * (points[-1][0] - points[0][0]), WARM_SECONDS)
+    begin = points[0][0] + max(WARM * (points[-1][0] - points[0][0]), warm)
     return [point for point in points if point[0] >= begin]
 
 
