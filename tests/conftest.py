@@ -73,6 +73,11 @@ LONG = (
     "tests/runtime/test_moving_deaths.py",
     "tests/runtime/test_places_below.py",
     "tests/runtime/test_random_lives.py",
+    # Two of the eight parts are enough to see everything happen, and half of the time of `make test`.
+    *(
+        f"tests/runtime/test_random_trees.py::test_random_trees_obey_every_law[{part}]"
+        for part in range(2, 8)
+    ),
     "tests/runtime/test_retention.py",
     "tests/runtime/test_same_everywhere.py",
     "tests/runtime/test_stepping",
