@@ -26,7 +26,7 @@ from soak_check import Checked, Traces
 from soak_crew import LASTING, Crew
 from soak_load import Crowd
 from soak_process import Order
-from soak_slopes import Slope, slope
+from soak_slopes import WARM, Slope, slope
 from soak_watch import BOUNDS, Sample, Watch
 
 from torpor.core.errors import TorporError
@@ -88,7 +88,7 @@ def main() -> int:
         given.save.write_bytes(msgspec.json.encode(soaked))
     print("\n".join(told(soaked)))
     if given.write:
-        written(PAGE, soaked.store, told(soaked))
+        written(PAGE, given.block or soaked.store, told(soaked))
     return 0 if soaked.good else 1
 
 
@@ -110,6 +110,7 @@ def _arguments() -> argparse.ArgumentParser:
     add("--rate", type=float, default=0.8, help="threads that are started a second")
     add("--every", type=float, default=15.0, help="seconds between two faults")
     add("--write", action="store_true", help="into docs/soak.md")
+    add("--block", default="", help="name of the page's block, if not the store's")
     add("--save", type=Path, help="all that was sampled, as JSON")
     add("--saved", type=Path, help="tell of an earlier run, in place of a new one")
     return parser
@@ -289,7 +290,8 @@ def told(soaked: Soaked) -> list[str]:
     found = soaked.found
     lines = [
         f"Machine: {where(soaked.machine)}; {soaked.day}, mean load {soaked.load} (others work on it too).",
-        f"{soaked.seconds / 60:.0f} minutes at {soaked.rate} threads a second: all processes together took "
+        f"{soaked.seconds / 60:.0f} minutes at {soaked.rate} threads a second, of which slopes leave out the first "
+        f"{max(soaked.warm, WARM * soaked.seconds) / 60:.0f}: all processes together took "
         f"{100 * soaked.cpu:.0f} % of a core.",
         "",
         "| what was done | |",
