@@ -44,6 +44,13 @@ def test_of_a_line_that_is_too_long_the_id_is_known(size: int, id: Any, first: b
     assert found[1:] == [b"next"]
 
 
+@pytest.mark.parametrize("id", [b"a\x00b", b"a\nb", b"\xff"])
+def test_an_id_that_is_no_json_is_none(id: bytes) -> None:
+    line = b'{"jsonrpc":"2.0","id":"%s","message":"no"}}' % id
+    assert Overlong(line, line, len(line)).id is None
+    assert read_line(line, Noise()) == []
+
+
 @pytest.mark.parametrize("text", ['{"a":{"id":5}}', "no JSON at all", '{"result":{"id":3}', '[{"id":1,'])
 def test_an_id_within_is_not_taken_for_the_lines_own(text: str) -> None:
     assert Overlong((text + " " * 10).encode(), text.encode(), 1).id is None

@@ -46,7 +46,10 @@ class Overlong(NamedTuple):
     def id(self) -> int | str | None:
         """The id of the message that the line was, where it can be told."""
         found = _FIRST.search(self.head) or _LAST.search(self.tail)
-        return None if found is None else json.loads(found[1])
+        try:
+            return None if found is None else json.loads(found[1])
+        except ValueError:  # bytes that are in no JSON
+            return None
 
 
 class Lines:
