@@ -290,8 +290,8 @@ def told(soaked: Soaked) -> list[str]:
     found = soaked.found
     lines = [
         f"Machine: {where(soaked.machine)}; {soaked.day}, mean load {soaked.load} (others work on it too).",
-        f"{soaked.seconds / 60:.0f} minutes at {soaked.rate} threads a second, of which slopes leave out the first "
-        f"{max(soaked.warm, WARM * soaked.seconds) / 60:.0f}: all processes together took "
+        f"{soaked.seconds / 60:.0f} minutes at {soaked.rate} threads a second, of which slopes leave out the "
+        f"first {max(soaked.warm, WARM * soaked.seconds) / 60:.0f}: all processes together took "
         f"{100 * soaked.cpu:.0f} % of a core.",
         "",
         "| what was done | |",
