@@ -213,6 +213,16 @@ def unprivileged() -> Iterator[None]:
         os.seteuid(0)
 
 
+async def test_a_file_in_a_folder_that_is_closed_to_this_user_is_refused(file: Path) -> None:
+    await made(file)
+    file.parent.chmod(0)
+    try:
+        with unprivileged(), pytest.raises(Refused, match="must be allowed to write there"):
+            Database.open(file)
+    finally:
+        file.parent.chmod(0o700)
+
+
 async def test_a_read_only_file_is_refused(file: Path) -> None:
     await made(file)
     make_read_only(file)
