@@ -73,7 +73,7 @@ def test_a_person_at_a_terminal_is_asked(shell: Shell) -> None:
         ) as process:  # fmt: skip
             os.close(theirs)
             os.write(ours, said.encode())
-            _, err = process.communicate(timeout=20)
+            _, err = process.communicate(timeout=60)
         os.close(ours)
         assert f"Erase {thread} (echo, open: hello) for good?" in err
         assert process.returncode == code

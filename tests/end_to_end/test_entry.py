@@ -31,7 +31,7 @@ async def test_over_http(url: str) -> None:
             async with session.post("/threads", json=body) as response:
                 assert response.status == 201
                 thread = (await response.json())["id"]
-            assert (await runtime.thread(thread).reply(timeout=20)).text == f"echo {SHOWN}"
+            assert (await runtime.thread(thread).reply(timeout=60)).text == f"echo {SHOWN}"
             async with session.get(f"/threads/{thread}/messages") as response:
                 messages = (await response.json())["messages"]
             assert [one["text"] for one in messages if one["type"] == "said"] == [TEXT]

@@ -27,7 +27,7 @@ async def worker(store: str) -> asyncio.subprocess.Process:
         sys.executable, *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert started.stdout is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await started.stdout.readline()
     return started
 

@@ -196,7 +196,7 @@ async def test_a_form_that_nobody_fills_in_holds_up_no_call(
     async with (
         served(agents(Gate())) as (server, runtime),
         Client(server, mode="legacy", elicitation_callback=elicit) as client,
-        asyncio.timeout(10),
+        asyncio.timeout(60),
     ):
         calling = asyncio.create_task(client.call_tool("eraser_start", {"text": "go", "wait": 0.1}))
         await seen.wait()

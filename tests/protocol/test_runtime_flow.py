@@ -38,7 +38,7 @@ class Tool:
         return (await self.came(path, number)).body
 
     async def came(self, path: str, number: int = 0) -> Seen:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.stub.at(path)) <= number:
                 await asyncio.sleep(0.002)
         return self.stub.at(path)[number]
@@ -76,7 +76,7 @@ def script() -> list[Any]:
 
 async def question(thread: Thread) -> Any:
     """The one question that people are asked, once it is there."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (found := await thread.waits()):
             await asyncio.sleep(0.002)
     [only] = found
@@ -85,7 +85,7 @@ async def question(thread: Thread) -> Any:
 
 async def messages(thread: Thread, kind: type[Message], number: int) -> list[Any]:
     """The messages of a kind, once there are so many."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             found = [one for one in await thread.history() if isinstance(one, kind)]
             if len(found) >= number:
@@ -181,7 +181,7 @@ async def test_views_are_told_kept_and_shown_to_who_comes_later() -> None:
 async def _views(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, Any]]:
     """The views that a stream of events tells of."""
     name = b""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for line in response.content:
             if line.startswith(b"event: "):
                 name = line[7:].strip()

@@ -90,7 +90,7 @@ class Place:
 
     async def settled(self) -> None:
         """Wait until nothing is being performed."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self.parts.dispatcher.tasks:
                 await asyncio.wait(self.parts.dispatcher.tasks)
 
@@ -110,7 +110,7 @@ async def ended(name: str) -> None:
     """Wait for the tasks of a name."""
     tasks = [task for task in asyncio.all_tasks() if task.get_name() == name]
     assert tasks
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.wait(tasks)
 
 
@@ -408,7 +408,7 @@ async def test_a_scan_that_hangs_holds_nothing_up(place: Place) -> None:
     server = place.stub
     server.hold = asyncio.Event()
     await place.thread()
-    async with asyncio.timeout(5), place.parts.working(1):
+    async with asyncio.timeout(60), place.parts.working(1):
         while not server.under_way:
             await asyncio.sleep(0.001)
     server.hold.set()

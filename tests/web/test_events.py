@@ -64,7 +64,7 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
 async def take(events: AsyncIterator[Event], number: int) -> list[Event]:
     """The next so many committed messages."""
     found: list[Event] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(found) < number:
             event = await anext(events)
             if event.name == "message":
@@ -151,7 +151,7 @@ async def test_text_is_live_and_has_no_id() -> None:
         async with watching(client, thread) as events:
             await client.ask("POST", f"/threads/{thread}/messages", json={"text": "go"})
             seen: list[Event] = []
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not (seen and seen[-1].data.get("type") == "turn"):
                     seen.append(await anext(events))
         live = [event for event in seen if event.name != "message"]
@@ -173,7 +173,7 @@ async def test_who_comes_late_gets_the_text_so_far() -> None:
             return "first half" in str(runtime.parts.live._snapshot(thread))
 
         await until(begun)
-        async with watching(client, thread, last="0") as events, asyncio.timeout(10):
+        async with watching(client, thread, last="0") as events, asyncio.timeout(60):
             while (event := await anext(events)).name != "text":
                 pass
             assert event.data == {"text": "first half, "}
@@ -183,7 +183,7 @@ async def test_who_comes_late_gets_the_text_so_far() -> None:
 async def test_what_is_not_read_yet_is_shown_as_received() -> None:
     async with served("memory:", workers=0) as (_, client):
         thread = await client.start("are you there?")
-        async with watching(client, thread) as events, asyncio.timeout(10):
+        async with watching(client, thread) as events, asyncio.timeout(60):
             event = await anext(events)
         assert (event.name, event.id, event.data["text"]) == ("received", "", "are you there?")
         assert event.data["signal"].startswith("said/")
@@ -195,7 +195,7 @@ async def test_silence_is_filled_and_a_client_that_goes_is_forgotten() -> None:
         streams.keep_alive = 0.02
         thread = await client.start()
         url = f"{client.url}/threads/{thread}/events"
-        async with client.session.get(url) as response, asyncio.timeout(10):
+        async with client.session.get(url) as response, asyncio.timeout(60):
             while await response.content.readline() != b": still here\n":
                 pass
             assert streams.count == 1
@@ -266,6 +266,6 @@ async def test_a_client_that_does_not_read_holds_up_nobody_and_loses_no_message(
             assert max(len(watcher._events) for watcher in live._watchers[thread]) <= BUFFERED
             await runtime.parts.threads.say(thread, [Text("the last words")])
             received = b""
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while b'"text":"echo the last words"' not in received:
                     received = received[-100_000:] + await loop.sock_recv(slow, 65_536)

@@ -175,7 +175,7 @@ async def test_a_tool_server_is_told_until_when_its_answer_counts(tmp_path: Path
         async with Runtime("memory:", agents=[agent]) as one:
             now = await one.parts.store.now()
             thread = await one.start("worker", "go")
-            await thread.reply(timeout=10)
+            await thread.reply(timeout=60)
             deadline = told.get_nowait()
             if seconds:
                 assert deadline is not None
