@@ -233,6 +233,36 @@ async def test_a_thread_is_let_go_however_late_that_is(monkeypatch: pytest.Monke
         assert await turns(runtime, thread) == ["Hi.", "Again."]
 
 
+async def test_a_hold_that_is_renewed_late_is_let_go_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, go, script = FakeClock(), asyncio.Event(), [tries(stall("I thi"), say("I think."))]
+    async with stepping(script=script, clock=clock) as runtime:
+        thread, hold = await started(runtime), runtime.parts.store.hold
+        sent: list[asyncio.Task[float]] = []
+
+        async def lands(thread: str, by: str, until: float) -> float:
+            await go.wait()
+            return await hold(thread, by, until)
+
+        async def held(thread: str, by: str, until: float) -> float:
+            if clock.now() < begun + 18.0 or not until:
+                return await hold(thread, by, until)
+            sent.append(asyncio.create_task(lands(thread, by, until)))
+            return await asyncio.shield(sent[-1])  # once it is on its way, nobody calls it back
+
+        begun = clock.now()
+        monkeypatch.setattr(runtime.parts.store, "hold", held)
+        step = asyncio.create_task(runtime.step(thread, deadline=20.0))
+        await until(_is(lambda: runtime.parts.live._running))
+        clock.advance(18.1)
+        await until(_is(lambda: sent))
+        await asyncio.wait([step], timeout=0.5)
+        go.set()
+        (item,) = (await step).items
+        await asyncio.gather(*sent)
+        clock.advance(item.again_at - clock.now())
+        assert outcomes(await runtime.step(thread)) == ["done"]
+
+
 @STORES
 async def test_what_the_deadline_leaves_is_begun_by_another_step(kind: str, tmp_path: Path) -> None:
     clock = FakeClock()

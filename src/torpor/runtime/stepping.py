@@ -103,6 +103,7 @@ class _Walk:
         self._due: dict[str, None] = {}
         self._running: dict[str, tuple[Running, asyncio.Task[None]]] = {}
         self._held: set[str] = set()
+        self._renewals: dict[str, asyncio.Task[None]] = {}
         self._releases: set[asyncio.Task[Any]] = set()
         self._rung = asyncio.Event()
         self.known: dict[str, _Known] = {}
@@ -226,9 +227,15 @@ class _Walk:
     async def _let_go(self, thread: str) -> None:
         """Hold a thread no longer, also where time is up: others would wait for nobody."""
         self._held.discard(thread)
-        release = asyncio.create_task(self._kit.store.hold(thread, self._me, 0.0))
+        release = asyncio.create_task(self._release(thread))
         self._releases.add(release)
         await asyncio.shield(release)
+
+    async def _release(self, thread: str) -> None:
+        renewal = self._renewals.pop(thread, None)
+        if renewal is not None:  # it would hold the thread again, were it the later of the two
+            await asyncio.gather(renewal, return_exceptions=True)
+        await self._kit.store.hold(thread, self._me, 0.0)
 
     async def _goes_on(self, running: Running, known: _Known) -> bool:
         """Run one slice; says whether another follows at once."""
@@ -285,8 +292,8 @@ class _Walk:
     async def _look(self, running: Running, task: "asyncio.Task[None]") -> None:
         thread, now = running.lease.thread, self._now()
         if thread in self._held and running.lease.until - now < HOLD / 2:
-            running.lost = await self._kit.store.hold(thread, self._me, now + HOLD) > 0
-            running.lease = msgspec.structs.replace(running.lease, until=now + HOLD)
+            renewal = self._renewals[thread] = asyncio.create_task(self._renew(running, now + HOLD))
+            await asyncio.shield(renewal)
         if running.asking:
             seen = {signal.id for signal in running.taken}
             try:
@@ -295,6 +302,10 @@ class _Walk:
                 inbox, running.lost = [], True
             running.cut = any(calls_off(signal) and signal.id not in seen for signal in inbox)
             _end(running, task)
+
+    async def _renew(self, running: Running, until: float) -> None:
+        running.lost = await self._kit.store.hold(running.lease.thread, self._me, until) > 0
+        running.lease = msgspec.structs.replace(running.lease, until=until)
 
     async def _wind_up(self) -> None:
         """Time is up: completions are cut, to be tried again; functions are given back, if they may be."""
