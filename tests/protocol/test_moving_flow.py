@@ -193,8 +193,8 @@ async def test_a_place_that_takes_no_callbacks_is_no_place_for_tools(tmp_path: P
     async with moving(tmp_path) as two:
         root = await two.here.start("worker", "go")
         await two.asked()
+        elsewhere = f"sqlite:///{tmp_path}/elsewhere.db"
         with pytest.raises(Unavailable, match="No address for callbacks"):
-            elsewhere = f"sqlite:///{tmp_path}/elsewhere.db"
             await two.here.move(root.id, elsewhere, servers=two.servers, create=True)
         assert (await root.row()).state == "open"
         assert two.old.at(MIGRATE_PATH) == []

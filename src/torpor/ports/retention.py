@@ -24,7 +24,7 @@ class Retention(Protocol):
     """Deletion and forgetting. Every store of threads has it, beside ``Store`` and ``Side``."""
 
     async def closed(self, before: float, *, after: str = "", limit: int = 1000) -> list[str]:
-        """Roots of trees with a thread that is closed or *moved*, and unchanged since before an instant, by id.
+        """Roots of trees with a thread that is closed or *moved*, and unchanged since an instant, by id.
 
         From the root after ``after`` on, at most ``limit``.
         """
@@ -47,9 +47,9 @@ class Retention(Protocol):
         From then on no verb but ``deleted``, ``erase`` and ``footprint`` finds them: a slice under way cannot
         commit, what is posted is for nobody, no thread is born of them, and nobody else can have their ids
         before all is erased. ``Conflict`` if a thread that stays has one of them as its parent or its source;
-        if one of ``versions`` is there at another version, or one that is ``AWAY`` (see ``core.moves``) is not
-        named there; with ``closed_before`` also if one of them is neither closed nor *moved*, was changed since
-        then, has an effect in its outbox, or is closed with a birth or report in its inbox.
+        if one of ``versions`` is there at another version, or one that is ``AWAY`` (see ``core.moves``) is
+        not named there; with ``closed_before`` also if one of them is neither closed nor *moved*, was changed
+        since then, has an effect in its outbox, or is closed with a birth or report in its inbox.
         """
 
     async def deleted(self, limit: int = 1000) -> list[str]:

@@ -200,7 +200,7 @@ class DeletionContract(OpensStores):
             assert await store.row(idle.thread) == idle
             assert await store.delete([idle.thread], closed_before=OLD) == 1
 
-    async def test_what_is_left_of_the_moved_goes_by_age(self, opening: Opening, clock: FakeClock) -> None:
+    async def test_what_is_left_of_the_moved_goes_by_age(self, opening: Opening) -> None:
         async with opening() as store:
             moved, back = thread_row(state="moved"), thread_row(state="arriving")
             for row in (moved, back):
