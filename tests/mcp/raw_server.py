@@ -165,8 +165,8 @@ def change(id: Any, arguments: dict[str, Any]) -> None:
 
 def nonsense(id: Any, _: dict[str, Any]) -> None:
     """Notify of what has not the shape of it, again and again."""
-    for _ in range(50):
-        notify("message", level=5, data=None)
+    for level in range(50):
+        notify("message", level=level, data=None)
         notify("progress", progress="much")
     say(id, "after nonsense")
 
