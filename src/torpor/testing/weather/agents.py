@@ -34,7 +34,7 @@ async def _run(name: str, what: str, context: ToolContext) -> str:
     if weather.faults.strike("function fails"):
         raise ValueError("It did not work.")
     ran.ended, ran.words = True, f"ran {name} {weather.number()}"
-    return ran.words
+    return f"{ran.words}\n{LONG}" if name == "long" else ran.words
 
 
 def _function(name: str, **options: Any) -> FunctionTool:
@@ -44,7 +44,9 @@ def _function(name: str, **options: Any) -> FunctionTool:
     return tool(name=name, description=f"Does {name}.", **options)(function)
 
 
+LONG = "A line of a long text.\n" * 3_000
 FUNCTIONS = [
+    _function("long", repeat="safe", timeout=SECONDS),
     _function("look", repeat="safe", timeout=SECONDS),
     _function("pay", repeat="keyed", timeout=SECONDS),
     _function("mail", repeat="unsafe", timeout=SECONDS),

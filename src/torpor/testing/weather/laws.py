@@ -17,8 +17,9 @@ async def check_laws(weather: Sky, disk: Disk) -> Counter[str]:
     heads: dict[str, Head] = {}
     stranded = [row.thread for row, _ in await disk.store.stranded()]
     assert not stranded, f"{stranded} hold work that nobody rang for"
-    for row in weather.rows():
-        if row.state == "moved" or row.thread not in disk.store._threads:
+    for _, kept in sorted(disk.store._threads.items()):
+        row = kept.row
+        if row.state == "moved":
             continue
         messages = await history(disk, row.thread)
         head = decode_head(row.head, row.shape)

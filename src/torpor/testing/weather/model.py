@@ -24,11 +24,14 @@ WISHES = (
     "look", "pay", "mail", "boom", "add", "slow", "build", "check", "watch", "watch", "post", "pick", "sign",
     "wipe", "show", "spawn", "spawn", "report", "close", "tell", "sleep", "sleep", "doze", "wait", "title",
     "unsubscribe", "nothing", "talk", "talk", "read", "guarded",
+    "until", "long", "long", "misplaced", "mute",
 )  # fmt: skip
 REFUSALS = ("quota", "auth", "setup", "context", "content", "request")
 
 _STACK = re.compile(r"from the root to here: ([^.]*)\.")
 _HERE = re.compile(r"inside the (?:new |temporary )*thread ([\w-]+)")
+_CALLS = re.compile(r"\b(c[0-9a-f]{16}-\d+)\b")
+_HANDLES = re.compile(r"handle[^\w]*([\w.-]{8,})")
 _MADE = re.compile(r"The child thread ([\w-]+) has been made")
 
 
@@ -109,10 +112,29 @@ class Model:
         name, arguments = wish, {"what": f"n{weather.number()}"}
         if wish in BUILT:
             name, arguments = BUILT[wish](random, stack, made, here)
+        elif wish in ("read", "unsubscribe", "wait"):
+            name, arguments = self._about(wish, shown, made)
         told = json.dumps(arguments)
         if weather.faults.strike("arguments malformed"):
             told = random.choice(('{"what": ', "[]", "{}", ""))
         return name, told
+
+    def _about(self, wish: str, shown: str, made: str) -> tuple[str, Any]:
+        """A wish that needs to know what is there."""
+        random = self._weather.random
+        ids = [*_CALLS.findall(shown), made, "none"]
+        handle = (_HANDLES.findall(shown) or ["none"])[-1]
+        mode, seconds = random.choice(("any", "all")), random.choice((0.0, 5.0, 20.0))
+        wait = {
+            "ids": random.sample(ids, min(len(ids), random.choice((1, 2)))),
+            "mode": mode,
+            "seconds": seconds,
+        }
+        return {
+            "read": ("read_result", {"handle": handle, "start": random.choice((0, 5, 10_000_000))}),
+            "unsubscribe": ("cancel_subscription", {"tool_call_id": random.choice(ids)}),
+            "wait": ("wait_for", wait),
+        }[wish]
 
     def _chunks(self, text: str, calls: list[tuple[str, str]], size: int) -> list[AnyChunk]:
         chunks: list[AnyChunk] = []
@@ -131,6 +153,12 @@ def _spawn(random: Any, stack: list[str], made: str, here: str) -> tuple[str, An
     return "spawn_thread", {"instructions": "do it", "child_of": stack, "fresh_context": fresh}
 
 
+def _until(random: Any, stack: list[str], made: str, here: str) -> tuple[str, Any]:
+    clock = random.choice(("01:46:50", "01:47", "01:46:00", "25:00"))
+    zone = random.choice(({}, {"timezone": "UTC"}, {"timezone": "Europe/Berlin"}, {"timezone": "Nowhere"}))
+    return "sleep_until", {"date": random.choice(("2001-09-09", "2001-09-08", "soon")), "time": clock, **zone}
+
+
 def _sleep(random: Any, stack: list[str], made: str, here: str) -> tuple[str, Any]:
     return "sleep", {"seconds": random.choice((0, 1, 20))}
 
@@ -145,9 +173,20 @@ BUILT: dict[str, Any] = {
         {"thread_id": made, "message": "Go on."},
     ),
     "doze": lambda random, stack, made, here: ("sleep_until_event_or_input", {}),
-    "wait": lambda random, stack, made, here: ("wait_for", {"ids": [made], "seconds": 20}),
     "title": lambda random, stack, made, here: ("set_title", {"title": "A title"}),
-    "unsubscribe": lambda random, stack, made, here: ("cancel_subscription", {"tool_call_id": made}),
-    "read": lambda random, stack, made, here: ("read_result", {"handle": "none"}),
+    "until": _until,
+    "misplaced": lambda random, stack, made, here: (
+        "spawn_thread",
+        {"instructions": random.choice(("", "do it")), "child_of": random.choice((["none"], stack))},
+    ),
+    "mute": lambda random, stack, made, here: random.choice(
+        (
+            ("report_to_parent", {"report": " "}),
+            ("set_title", {"title": " "}),
+            ("close_thread", {"thread_id": "none"}),
+            ("close_thread", {"thread_id": here, "report_to_parent": "r"}),
+            ("send_message_to_child", {"thread_id": made, "message": " "}),
+        )
+    ),
 }
 """Wishes for tools that the runtime itself decides."""

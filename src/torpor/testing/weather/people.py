@@ -8,6 +8,8 @@ from torpor.core.errors import Refused, TorporError
 from torpor.core.messages import Text
 from torpor.public import Runtime, Thread
 from torpor.runtime.questions import Question
+from torpor.testing.weather.deeds import DEEDS as RARE
+from torpor.testing.weather.deeds import parts_of, rare
 from torpor.testing.weather.network import Away, Lost
 from torpor.testing.weather.record import Chosen, Words
 from torpor.testing.weather.sky import Sky
@@ -20,7 +22,8 @@ PATIENCE = 20.0
 """Seconds that a person waits for an answer to a request."""
 
 DEEDS = (
-    "say", "say", "say", "say", "stop", "nudge", "close", "compact", "fork", "explain", "watch", "wait",
+    "say", "say", "say", "say", "say", "stop", "nudge", "close", "compact", "fork", "explain", "watch",
+    "wait", "step", "step", "move", "move", "stay", "delete", "prune", "look", "err",
 )  # fmt: skip
 
 
@@ -48,13 +51,15 @@ class People:
 
         return await weather.network.carry(process.place, done, PATIENCE)
 
-    async def insist(self, work: Callable[[Runtime], Awaitable[T]], tries: int = 4) -> T | None:
+    async def insist(
+        self, work: Callable[[Runtime], Awaitable[T]], tries: int = 4, disk: str = "here"
+    ) -> T | None:
         """Ask again until it is done, or refused, or a person has had enough; None: nobody knows."""
         weather = self._weather
         while tries > 0 or weather.faults.calm:
             tries -= 1
             try:
-                return await self.ask(work)
+                return await self.ask(work, disk)
             except Refused:
                 raise
             except (Lost, Away, TorporError):
@@ -96,7 +101,10 @@ class People:
             return
         weather.trace("person", deed, thread)
         try:
-            await getattr(self, f"_{deed}")(thread)
+            if deed in RARE:
+                await rare(weather, deed, thread)
+            else:
+                await getattr(self, f"_{deed}")(thread)
         except Refused as error:
             weather.trace("person", "was refused", deed, thread, str(error))
 
@@ -121,21 +129,23 @@ class People:
         weather.record.words[words.key] = words
 
         async def work(runtime: Runtime) -> Any:
-            return await runtime.thread(thread).send(words.text, mode, key=words.key)
+            return await runtime.thread(thread).send(parts, mode, key=words.key)
 
+        home, parts = weather.home(thread), parts_of(weather, words.text)
         try:
-            receipt = await self.insist(work)
+            receipt = await self.insist(work, disk=home)
             if receipt is not None:
                 words.signal, words.taken = receipt.signal, weather.loop.time()
             if weather.faults.strike("person says it again"):
-                await self.insist(work)
+                await self.insist(work, disk=home)
         except Refused:
             weather.trace("person", "may not speak to", thread)
 
     async def _command(self, thread: str, command: str) -> None:
         weather = self._weather
         weather.record.commands[thread].add(command)
-        await self.insist(lambda runtime: getattr(runtime.thread(thread), command)())
+        home = weather.home(thread)
+        await self.insist(lambda runtime: getattr(runtime.thread(thread), command)(), disk=home)
 
     async def _stop(self, thread: str) -> None:
         self._weather.faults.count("person stops")
@@ -154,13 +164,17 @@ class People:
     async def _fork(self, thread: str) -> None:
         weather = self._weather
         key = f"fork{weather.number()}"
-        made = await self.insist(lambda runtime: runtime.thread(thread).fork(key=key))
+        at = weather.random.choice((None, None, 1, 3))
+        made = await self.insist(
+            lambda runtime: runtime.thread(thread).fork(at, key=key), disk=weather.home(thread)
+        )
         if made is not None:
-            weather.record.forks[made.id] = (thread, None)
+            weather.record.forks[made.id] = (thread, at)
             self.roots.append(made.id)
 
     async def _explain(self, thread: str) -> None:
-        await self.insist(lambda runtime: runtime.thread(thread).explain())
+        home = self._weather.home(thread)
+        await self.insist(lambda runtime: runtime.thread(thread).explain(), disk=home)
 
     async def _watch(self, thread: str) -> None:
         """Follow a thread: what is committed comes once and in order."""
@@ -170,7 +184,7 @@ class People:
             await asyncio.wait_for(self._follow(runtime.thread(thread)), 10.0)
 
         try:
-            await self.ask(work)
+            await self.ask(work, weather.home(thread))
         except (Lost, Away, TimeoutError, TorporError):
             weather.trace("person", "saw the end of", thread)
 
@@ -187,7 +201,7 @@ class People:
         """Wait for the end of an exchange."""
         weather = self._weather
         try:
-            await self.ask(lambda runtime: runtime.thread(thread).reply(timeout=10.0))
+            await self.ask(lambda runtime: runtime.thread(thread).reply(timeout=10.0), weather.home(thread))
         except (Lost, Away, TimeoutError, TorporError):
             weather.trace("person", "had no reply of", thread)
 
@@ -217,7 +231,9 @@ class People:
     async def _wrong(self, question: Question) -> None:
         try:
             await self.ask(
-                lambda runtime: runtime.thread(question.thread).answer(question.id, "no such answer")
+                lambda runtime: runtime.thread(question.thread).answer(
+                    question.id, self._weather.random.choice(("no such answer", 99, {"a": 1}))
+                )
             )
         except Refused:
             return
@@ -237,7 +253,7 @@ class People:
             return await runtime.thread(question.thread).answer(question.id, value)
 
         try:
-            settled = await self.insist(work)
+            settled = await self.insist(work, disk=weather.home(question.thread))
         except Refused:
             return
         chosen.outcome = settled.outcome if settled is not None else ""
@@ -252,6 +268,8 @@ class People:
         for row in weather.rows():
             if row.state in ("parked", "stopped"):
                 await self._tidy(row.thread)
+            elif row.state == "moving" and not row.parent:
+                await rare(weather, weather.random.choice(("move", "stay")), row.thread)
 
     async def _tidy(self, thread: str) -> None:
         try:

@@ -3,15 +3,19 @@
 import asyncio
 from random import Random
 
-from torpor.core.errors import TorporError
+from torpor.core.errors import TorporError, Unavailable
 from torpor.public import Runtime
 from torpor.runtime.ids import Ids
 from torpor.runtime.retention import Keep
+from torpor.runtime.sharing import SharedLive
+from torpor.testing.weather.airwaves import Airwaves
 from torpor.testing.weather.clock import Clock
 from torpor.testing.weather.disk import QueueWay, StoreWay
 from torpor.testing.weather.loop import Place
-from torpor.testing.weather.network import Wire
+from torpor.testing.weather.network import Away, Lost, Wire
+from torpor.testing.weather.servers import receive
 from torpor.testing.weather.sky import Disk, Sky
+from torpor.tools.callbacks import Outcome
 
 STEPS = 600.0
 """How many steps a process takes on average before it is killed, if it is."""
@@ -28,6 +32,7 @@ class Process:
         self.place = Place(name)
         self.place.killed = self._killed
         self.place.weather = weather  # type: ignore[attr-defined]
+        self.place.process = self  # type: ignore[attr-defined]
         self.clock = Clock(weather.loop)
         self.runtime: Runtime | None = None
         """While it takes requests."""
@@ -56,6 +61,7 @@ class Process:
     async def _live(self) -> None:
         try:
             async with self._runtime() as runtime:
+                runtime.parts.callbacks._forward = self._forward
                 self.runtime = runtime
                 await self._stopping.wait()
                 self.runtime = None
@@ -80,10 +86,23 @@ class Process:
             transport=Wire(self),
             claim=weather.claim,
             worker=self.name,
+            live=SharedLive(Airwaves(self), self.name) if weather.shares else None,
             token="token",
             keep=Keep(awake=weather.awake),
             reserved=0,
         )
+
+    async def _forward(self, url: str, body: bytes, headers: object) -> Outcome:
+        """Hand a callback on to where its thread lives now."""
+        weather = self.weather
+        there = weather.some_process(url.split("/")[2])
+        if there is None:
+            return Outcome(503)
+        try:
+            work = lambda: receive(there, url.rsplit("/", 1)[1], body)  # noqa: E731 - one request
+            return Outcome(await weather.network.carry(there.place, work, 5.0))
+        except (Lost, Away, Unavailable):
+            return Outcome(503)
 
     def stop(self) -> None:
         """Ask it to end in an orderly way."""

@@ -73,6 +73,8 @@ def trace_hash(weather: Weather) -> str:
 async def _whole(weather: Weather) -> Counter[str]:
     for name in PROCESSES:
         weather.loop.begin(weather.loop.outside, keep_up(weather, name, weather.disk))
+    for disk in weather.disks[1:]:
+        weather.loop.begin(weather.loop.outside, keep_up(weather, "p3", disk))
     people = weather.people
     weather.loop.begin(weather.loop.outside, people.answer_questions())
     weather.loop.begin(weather.loop.outside, gusts(weather))
@@ -109,7 +111,7 @@ def unrest(weather: Weather) -> Iterator[str]:
             yield from (f"{id} has {name} in its inbox" for name in _left(kept))
             if row.state == "open" and (row.owes or not row.head):
                 yield f"{id} owes an answer"
-            if row.state not in ("open", "closed"):
+            if row.state not in ("open", "closed", "moved"):
                 yield f"{id} is {row.state}"
 
 

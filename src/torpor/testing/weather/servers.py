@@ -30,18 +30,18 @@ SETTLED = frozenset({200, 400, 401, 403, 404, 410, 413})
 SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
 
 
-def _manifest(url: str) -> bytes:
+def _manifest(url: str, keeps_state: bool = False) -> bytes:
     tools = [
         {"name": name, "description": f"Does {name}.", "inputSchema": SCHEMA, "annotations": marks}
         for name, marks in TOOLS[url].items()
     ]
     name, more = url.removeprefix("https://").removesuffix(".test"), {"features": ["rap-ext/1"]}
-    if url == DEPOTS:
+    if keeps_state:
         more["needsMigration"] = True  # type: ignore[assignment]
     return json.dumps({"name": name, "endpoint": f"{url}/invoke", "tools": tools, **more}).encode()
 
 
-MANIFESTS = {url: _manifest(url) for url in SERVERS}
+MANIFESTS = {(url, keeps): _manifest(url, keeps) for url in SERVERS for keeps in (False, True)}
 
 
 class Call:
@@ -69,7 +69,7 @@ class Server:
 
     async def manifest(self) -> bytes:
         """What it offers."""
-        return MANIFESTS[self.url]
+        return MANIFESTS[self.url, self._weather.keeps_state and self.url == DEPOTS]
 
     async def invoke(self, facts: dict[str, Any]) -> None:
         """Take a call, and work on it afterwards."""
@@ -217,6 +217,10 @@ class Server:
         known = Callback(call.id, call.thread, kind, words, event, [])
         note = weather.record.callbacks.setdefault((call.id, kind, event or words), known)
         pause, status = 0.5, 0
+        if weather.faults.strike("callback forged"):
+            await self._send(call, sent, forged=True)
+        if kind == "event" and weather.faults.strike("callback malformed"):
+            await self._send(call, sent[:-9])
         while self._holds(call):
             status = await self._send(call, sent)
             note.statuses.append(status)
@@ -227,13 +231,14 @@ class Server:
             pause = min(10.0, pause * 2)
         return status
 
-    async def _send(self, call: Call, body: bytes) -> int:
+    async def _send(self, call: Call, body: bytes, *, forged: bool = False) -> int:
         weather = self._weather
         process = weather.some_process(call.disk)
         if process is None:
             return 0
+        token = f"{call.token[:-3]}AAA" if forged else call.token
         try:
-            work = lambda: receive(process, call.token, body)  # noqa: E731 - one request
+            work = lambda: receive(process, token, body)  # noqa: E731 - one request
             return await weather.network.carry(process.place, work, 15.0)
         except (Lost, Away, Unavailable):
             return 0

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any, Protocol, TypeVar
 
 from torpor.agent import Agent
+from torpor.core.moves import HUSKS, MOVED
 from torpor.ports import Row
 from torpor.public import Runtime
 from torpor.queues.memory import MemoryQueue
@@ -77,6 +78,18 @@ class Serves(Protocol):
         """Move all that is kept of a tree."""
 
 
+class Asks(Protocol):
+    """People, as far as others do something for them."""
+
+    async def ask(self, work: Callable[[Runtime], Awaitable[T]], disk: str = "here") -> T:
+        """Have a process do something for a person; ``Lost``, ``Away`` or an error of ours if it does not."""
+
+    async def insist(
+        self, work: Callable[[Runtime], Awaitable[T]], tries: int = 4, disk: str = "here"
+    ) -> T | None:
+        """Ask again until it is done, or refused, or a person has had enough; None: nobody knows."""
+
+
 class Carries(Protocol):
     """The network."""
 
@@ -88,6 +101,7 @@ class Sky:
     """The world of one seed, as far as its parts need to know it."""
 
     network: Carries
+    people: Asks
     agents: list[Agent]
     servers: dict[str, Serves]
 
@@ -110,6 +124,14 @@ class Sky:
         self.workers = self.random.choice((1, 2, 3))
         self.owner = self.random.choice(("", "somebody"))
         self.disks = [Disk(self.loop, "here", self.random.choice((1.0, 5.0, 15.0)))]
+        if self.random.random() < 0.15:
+            self.disks.append(Disk(self.loop, "there", 5.0))
+        self.keeps_state = self.random.random() < 0.3
+        """The first tool server keeps state of sessions, and has to be told when they move."""
+        self.shares = self.random.random() < 0.5
+        """Live events of one process are seen in others."""
+        self.listening: list[tuple[Place, Callable[[str], None]]] = []
+        """Who hears live events of other processes."""
         self._numbers = 0
 
     @property
@@ -153,9 +175,18 @@ class Sky:
         up = [one for one in self.processes if one.disk.name == disk and one.runtime is not None]
         return self.random.choice(up) if up else None
 
+    def home(self, thread: str) -> str:
+        """The store in which a thread lives."""
+        for disk in self.disks:
+            kept = disk.store._threads.get(thread)
+            if kept is not None and kept.row.state not in HUSKS:
+                return disk.name
+        return self.disk.name
+
     def rows(self) -> list[Row]:
         """All threads, as they are kept."""
-        return [kept.row for disk in self.disks for _, kept in sorted(disk.store._threads.items())]
+        rows = [kept.row for disk in self.disks for _, kept in sorted(disk.store._threads.items())]
+        return [row for row in rows if row.state != MOVED]
 
     def known(self) -> list[str]:
         """All threads that people may know."""

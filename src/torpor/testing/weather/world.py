@@ -12,6 +12,8 @@ from torpor.testing.weather.sky import Sky
 class Weather(Sky):
     """The simulated world of one seed. ``without``: kinds of faults that never strike."""
 
+    people: People
+
     def __init__(self, seed: int, without: Collection[str] = ()) -> None:
         super().__init__(seed, without)
         self.network = Network(self)
