@@ -230,6 +230,8 @@ class Mover:
         def edit(row: Row) -> Change | None:
             if row.state != ARRIVING:
                 return None
+            if not row.length:  # its birth is to be the first of its messages, and waits in its inbox
+                return Change(_row(row, _head(row), state, now))
             note = Noted(now, Arrived(name_of(self._here.url), plan.servers), row.trace)
             return Change(_row(row, evolve(_head(row), note), state, now), note)
 
