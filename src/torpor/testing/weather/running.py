@@ -96,7 +96,8 @@ async def _calm(weather: Weather) -> None:
         if left:
             await weather.people.tidy_up()
         if left and all(one.endswith(OPEN) for one in left):
-            weather.disk.clock.ahead += 600.0  # an hour in which nothing would happen
+            for disk in weather.disks:
+                disk.clock.ahead += 600.0  # an hour in which nothing would happen
         if weather.loop.time() - began > LONGEST:
             raise Endless(f"there is no quiet: {weather.busy} errands; {'; '.join(left)}")
 
