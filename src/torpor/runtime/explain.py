@@ -233,7 +233,7 @@ def _slices(known: Known) -> list[Waiting]:
         name = f"{row.agent} (known here: {', '.join(known.agents)})"
         return [Waiting(f"{row.thread}/slice", "agent", name, min(rung, known.now))]
     if rung > known.now:
-        came = min(signal.at for signal in known.inbox if signal.due <= known.now)
+        came = min((signal.at for signal in known.inbox if signal.due <= known.now), default=row.updated)
         return [Waiting(f"{row.thread}/slice", "slice", row.agent, came, rung, note=_why(known))]
     return [Waiting(f"{row.thread}/slice", "slice", row.agent, rung, note=_why(known))]
 
@@ -244,7 +244,7 @@ def _rung(known: Known) -> float:
     rings = [max(row.not_before, _rings_at(signal, row.tier)) for signal in signals]
     if owes_now(known.head):
         rings.append(max(row.not_before, row.updated))
-    return min(rings)
+    return min(rings, default=max(row.not_before, row.updated))
 
 
 def _rings_at(signal: AnySignal, tier: str) -> float:
