@@ -130,7 +130,7 @@ async def err(weather: Sky, thread: str) -> None:
         lambda runtime: runtime.thread(thread).answer(f"{thread}.none.choice", "x"),
         lambda runtime: runtime.thread(thread).fork(at=1_000_000),
         lambda runtime: runtime.parts.threads.start("nobody", (Text("words"),)),
-        lambda runtime: runtime.parts.threads.start("worker", (Text("words"),), thread=thread),
+        lambda runtime: runtime.parts.threads.start("worker", (Text("words"),), thread="no id!"),
         lambda runtime: runtime.step("none", deadline=1.0),
         lambda runtime: runtime.step(thread, deadline=0.0),
         lambda runtime: runtime.stay(thread),
