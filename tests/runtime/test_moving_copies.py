@@ -215,7 +215,7 @@ async def test_copies_of_another_attempt_are_left_alone(monkeypatch: pytest.Monk
     assert plan is not None
     rows = await scene.here.threads()
     rows.sort(key=lambda row: row.thread != "root")
-    assert await moving_aborts.take_back(scene.there, rows, ["another"]) == []
+    assert await moving_aborts.take_back(scene.there, rows[0].thread, rows, ["another"]) == []
 
     async def and_meanwhile(there: Any, root: str) -> Any:
         found = await family(there, root)
@@ -223,7 +223,7 @@ async def test_copies_of_another_attempt_are_left_alone(monkeypatch: pytest.Monk
         return found
 
     monkeypatch.setattr(moving_aborts, "family", and_meanwhile)
-    assert await moving_aborts.take_back(scene.there, rows, plan.attempts) == []
+    assert await moving_aborts.take_back(scene.there, rows[0].thread, rows, plan.attempts) == []
     await moved(scene)
 
 

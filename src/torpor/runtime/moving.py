@@ -155,7 +155,7 @@ class Mover:
         if not await tree.let_go():
             return False
         try:
-            await take_back(self._there.backend, rows, plan.attempts)
+            await take_back(self._there.backend, tree.root, rows, plan.attempts)
         except TorporError as error:
             log.warning("Copies of %s are left in %s: %s", tree.root, plan.to, error)
         await self._here.side.put(MOVES, tree.root, b"")
@@ -266,7 +266,7 @@ async def stay(here: Place, thread: str, clock: Clock, ids: Ids, there: Backend 
             f"The thread {root.thread!r} has left for {plan.to}: move it there again to complete that."
         )
     if there is not None:
-        await take_back(there, rows, plan.attempts)
+        await take_back(there, root.thread, rows, plan.attempts)
     await here.side.put(MOVES, root.thread, b"")
     return there is not None or not plan.copied
 

@@ -14,17 +14,16 @@ from torpor.runtime.trees import family
 log = logging.getLogger("torpor.moves")
 
 
-async def take_back(there: Backend, rows: Sequence[Row], attempts: Collection[str]) -> list[str]:
+async def take_back(there: Backend, root: str, rows: Sequence[Row], attempts: Collection[str]) -> list[str]:
     """Erase the copies of a tree that were begun by some attempts; gives their ids.
 
-    ``rows``: the tree's, its root first. Another attempt that is under way meanwhile keeps its copies. What
-    somebody marked as deleted, and was killed, is erased too.
+    ``rows``: the tree's, none if it was deleted meanwhile. Another attempt that is under way keeps its copies.
+    What somebody marked as deleted, and was killed, is erased too.
     """
-    root = rows[0].thread
     gone = await _marked(there, root, attempts)
     for link in continued(rows):
         gone += await _history(there, link.thread, attempts)
-    ids = {*gone, *(row.thread for row in rows)} & set(await there.deleted(1_000_000))
+    ids = {root, *gone, *(row.thread for row in rows)} & set(await there.deleted(1_000_000))
     await erase(there, sorted(ids - {root}) + sorted(ids & {root}), Counting())
     return gone
 
