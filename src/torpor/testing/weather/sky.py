@@ -1,6 +1,7 @@
 """What everything in a run has in view: its loop, its lots, its faults, what was seen, and who is there."""
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from random import Random
 from typing import Any, Protocol, TypeVar
@@ -159,7 +160,9 @@ class Sky:
                 await asyncio.sleep(seconds)
             await errand
         except Exception as error:  # noqa: BLE001 - the simulator itself is wrong, and says so
-            self.record.wrong.append(f"an errand failed: {type(error).__name__}: {error}")
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            told = f"{type(error).__name__}: {error} ({where.name} in {where.filename.rpartition('/')[2]})"
+            self.record.wrong.append(f"an errand failed: {told}")
         finally:
             self.busy -= 1
 
