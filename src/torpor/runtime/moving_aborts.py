@@ -17,7 +17,7 @@ log = logging.getLogger("torpor.moves")
 async def take_back(there: Backend, root: str, rows: Sequence[Row], attempts: Collection[str]) -> list[str]:
     """Erase the copies of a tree that were begun by some attempts; gives their ids.
 
-    ``rows``: the tree's, none if it was deleted meanwhile. Another attempt that is under way keeps its copies.
+    ``rows``: the tree's, none if it was deleted meanwhile. Another attempt that is under way keeps its own.
     What somebody marked as deleted, and was killed, is erased too.
     """
     gone = await _marked(there, root, attempts)
