@@ -5,7 +5,6 @@ was sent. What had an effect was decided before, and as often as its kind allows
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
 
 from torpor.core.codec import decode_message
 from torpor.core.messages import (
@@ -56,11 +55,11 @@ class Seen:
 
 
 def seen_of(weather: Sky) -> dict[str, Seen]:
-    """All histories as they are kept."""
-    found = {}
+    """All histories as they are kept, but of what was erased: another thread may have its id since."""
+    found, commands = {}, weather.record.commands
     for disk in weather.disks:
         for id, kept in sorted(disk.store._threads.items()):
-            if kept.row.state != "moved":
+            if kept.row.state != "moved" and "delete" not in commands.get(id, ()):
                 found[id] = Seen(id, [decode_message(body) for body in kept.bodies], kept.row.state)
     return found
 
@@ -70,9 +69,8 @@ def check_histories(weather: Sky) -> None:
     seen = seen_of(weather)
     outcomes = {id: kept.dropped or {} for disk in weather.disks for id, kept in disk.store._threads.items()}
     record = weather.record
-    erased = {thread for thread, given in record.commands.items() if "delete" in given}
     for words in record.words.values():
-        check_words(words, seen, erased)
+        check_words(words, seen)
     check_said(weather, seen)
     for one in seen.values():
         check_turns(weather, one)
@@ -88,17 +86,14 @@ def check_histories(weather: Sky) -> None:
     check_reports(seen)
 
 
-def check_words(words: Words, seen: dict[str, Seen], erased: Collection[str]) -> None:
-    """What a person said is there once if it was taken, and once at most if nobody knows.
-
-    Of what was ``erased`` nothing is promised: its id may have been given to another thread since.
-    """
+def check_words(words: Words, seen: dict[str, Seen]) -> None:
+    """What a person said is there once if it was taken, and once at most if nobody knows."""
     where = [one for one in seen.values() if not words.thread or one.thread == words.thread]
     said = [one for thread in where for one in thread.said if words.text in text_of(one.parts)]
     queued = [one for thread in where for one in thread.queued if words.text in text_of(one.parts)]
     assert len(said) <= 1, f"{words.text!r} was said twice in {words.thread}"
     assert len(queued) <= 1, f"{words.text!r} was queued twice in {words.thread}"
-    if words.signal and words.thread in seen and words.thread not in erased:
+    if words.signal and words.thread in seen:
         thread = seen[words.thread]
         assert said or thread.closed, f"{words.text!r} was taken and is not in {words.thread}"
 
