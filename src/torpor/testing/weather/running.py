@@ -130,6 +130,9 @@ def lost(weather: Weather) -> Iterator[str]:
 
 
 def _left(kept: Any) -> Iterator[str]:
+    """News that is still to be read; what reached a thread that had left was refused, or has followed it."""
+    if kept.row.state == "moved":
+        return
     for signal, _ in kept.inbox.values():
         if is_news(kept.row.state, signal):
             yield f"{type(signal).__name__} {signal.id}"
