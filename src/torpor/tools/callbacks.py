@@ -173,6 +173,8 @@ class Callbacks:
             if outcome is None:
                 opened = await self._open(await self._keys.read(token))
                 outcome = await work(opened) if opened else _UNKNOWN
+        except Refused:  # its thread was deleted meanwhile
+            outcome = _UNKNOWN
         except (Unavailable, Broken) as error:
             outcome = _busy(error)
         finally:
