@@ -94,6 +94,8 @@ class Mover:
             raise Contradicts(f"The thread {root.thread!r} is closed; its history stays where it is.")
         plan = Plan(name_of(self._there.url), servers)
         rows = await Tree(self._here, root.thread, self._clock, self._ids).rows()
+        if not rows:
+            raise UnknownThread(f"The thread {root.thread!r} was deleted just now.")
         await self._needed(rows, plan)
         await self._copies(plan).check(rows)
         return await self._keep(root.thread, plan)
