@@ -8,7 +8,7 @@ import pytest
 
 from torpor.testing.weather import run
 
-FOUND: tuple[int, ...] = (1146, 3052, 10282, 12693)
+FOUND: tuple[int, ...] = (238, 1146, 3052, 10282, 12693, 13601)
 """Seeds that found a fault of the runtime, or of the simulator, once."""
 
 SEEDS = range(36)

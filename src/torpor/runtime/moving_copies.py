@@ -46,7 +46,7 @@ class Copies:
     async def make(self, tree: Tree, rows: Sequence[Row], signing: Collection[str]) -> None:
         """Copy all that is kept of these threads. ``signing``: tool servers that sign what they send."""
         for row in rows:
-            await self._copy(row, await tree.claimed(row.thread))
+            await self._copy(rows[0].thread, row, await tree.claimed(row.thread))
             await self._forward(row, signing)
         mine = {row.thread for row in rows}
         for space in set(BY_THREAD) - {FORWARDS, MOVES}:
@@ -65,8 +65,13 @@ class Copies:
             raise Conflict(f"The copy of {root} in {name_of(self._there.url)} was taken away meanwhile.")
         await store.commit(Commit(thread=root, base=row.version, commit_id=f"{self._mark}{WHOLE}", row=row))
 
-    async def _copy(self, row: Row, claimed: Collection[str]) -> None:
+    async def _copy(self, root: str, row: Row, claimed: Collection[str]) -> None:
         exported = await self._here.store.export(row.thread)
+        held = await self._here.store.row(root)
+        if (
+            held is None or held.state in HUSKS
+        ):  # another attempt has come through: its copies are those that live
+            raise Conflict(f"The thread {root} has left already.")
         if not await self._there.store.take_in(self._rewritten(exported, claimed)):
             raise Refused(f"There is a thread {row.thread!r} in {name_of(self._there.url)} already.")
         for hash in {record.definition for record in exported.records} - self._definitions:
