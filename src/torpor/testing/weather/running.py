@@ -26,6 +26,10 @@ LONGEST = 3_000.0
 """Seconds of calm after which everything must have come to its end."""
 
 
+STUCK = 300.0
+"""Seconds of calm after which people tidy up although one of them still insists on something."""
+
+
 class Violation(AssertionError):
     """A seed in which something did not hold. ``weather`` is the world as it was then."""
 
@@ -93,7 +97,7 @@ async def _calm(weather: Weather) -> None:
         await asyncio.sleep(1.0 if quiet else 3.0)
         left = [] if weather.busy else [*unrest(weather), *lost(weather)]
         quiet = 0 if left or weather.busy else quiet + 1
-        if left:
+        if left or weather.loop.time() - began > STUCK:
             await weather.people.tidy_up()
         if left and all(one.endswith(OPEN) for one in left):
             for disk in weather.disks:
