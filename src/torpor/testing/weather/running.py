@@ -26,6 +26,7 @@ LONGEST = 3_000.0
 """Seconds of calm after which everything must have come to its end."""
 
 
+TIDYING = 4
 STUCK = 300.0
 """Seconds of calm after which people tidy up although one of them still insists on something."""
 
@@ -153,7 +154,8 @@ def quietly() -> Iterator[None]:
         yield
     finally:
         if hook is not _unsaid:
-            gc.collect()
+            for _ in range(TIDYING):  # what ends may leave others to be ended
+                gc.collect()
         logging.disable(level)
         sys.unraisablehook = hook
         if collects:
