@@ -33,6 +33,7 @@ def states(shell: Shell, *arguments: str) -> dict[str, str]:
 
 def test_a_thread_moves_with_what_was_said_to_it(shell: Shell, there: str) -> None:
     thread = shell.good("new", "echo", "one").strip()
+    assert shell.process("worker", "--until-idle").returncode == 0
     done = shell.run("migrate", thread, THERE)
     told, warning = done.stderr.splitlines()
     assert (done.returncode, told) == (0, f"moved 1 thread to {THERE}")
