@@ -17,6 +17,7 @@ gc.disable()
 LONG = (
     "tests/attacks/",
     "tests/bench/",
+    "tests/cases/test_cases.py",
     "tests/cli/test_answer.py",
     "tests/cli/test_commands.py",
     "tests/cli/test_rap.py::test_a_runtime_is_checked_too",

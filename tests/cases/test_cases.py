@@ -1,0 +1,38 @@
+"""Every case over every store that it is for."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.cases import checks
+from tests.cases.families import Case, cases
+from tests.cases.laws import check_laws
+from tests.cases.places import Backends
+from tests.cases.steps import Play
+
+
+async def play(case: Case, backends: Backends, seed: int = 0) -> None:
+    """One run, and all that must hold after it."""
+    run = Play(case, backends, seed)
+    try:
+        await run.run()
+        await checks.check(run, case.check)
+        await check_laws(run.stage)
+    finally:
+        await run.stage.backends[0].close()  # type: ignore[attr-defined]
+
+
+def runs() -> Iterator[Any]:
+    for case in cases():
+        for store in case.stores:
+            marks = [pytest.mark.xfail(reason=case.xfail, strict=True)] if case.xfail else []
+            yield pytest.param(case, store, id=f"{case.id}-{store}", marks=marks)
+
+
+@pytest.mark.parametrize(("case", "store"), list(runs()))
+def test_case(case: Case, store: str, backends_of: Callable[[str], Backends]) -> None:
+    backends = backends_of(store)
+    for seed in range(1, case.repeat + 1):
+        asyncio.run(play(case, backends, seed if case.repeat > 1 else 0))
