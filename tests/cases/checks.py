@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cases.lines import in_order, item_lines, like, lines
 from torpor.core.codec import decode_head
-from torpor.core.messages import Message, Reported, Result, Turn, text_of
+from torpor.core.messages import Message, Reported, Result, Said, Turn, text_of
 from torpor.core.request import item_text
 
 if TYPE_CHECKING:
@@ -79,7 +79,24 @@ class Found:
         }
         assert {name: found.get(name) for name in expected} == expected, found
 
+    async def is_settled(self, expected: list[str]) -> None:
+        """Each of these calls has exactly one result."""
+        found = Counter(self.labels.get(one.call, "?") for one in self.messages if isinstance(one, Result))
+        assert {name: found[name] for name in expected} == dict.fromkeys(expected, 1), found
+
+    async def is_ends_in_turn(self, expected: bool) -> None:
+        """Nothing came after the last turn that it has not seen."""
+        turned = isinstance(self.messages[-1], Turn) and self.messages[-1].upto == len(self.messages) - 1
+        assert turned == expected, _listed(self.history)
+
     # ------------------------------------------------------------ the model
+
+    async def is_last_said(self, expected: str) -> None:
+        """The last completion was shown these words of a person, and they are the last ones said."""
+        said = [one for one in self.messages if isinstance(one, Said)]
+        turns = [one for one in self.messages if isinstance(one, Turn)]
+        assert text_of(said[-1].parts) == expected
+        assert turns[-1].upto > self.messages.index(said[-1]), _listed(self.history)
 
     async def is_asked(self, expected: int) -> None:
         """Requests that a provider got, failed ones too."""
@@ -146,6 +163,15 @@ class Found:
     async def is_run_count(self, expected: dict[str, int]) -> None:
         runs = Counter(self.stage.works.runs)
         assert {name: runs[name] for name in expected} == expected
+
+    async def is_run_at_most_once(self, expected: list[str]) -> None:
+        runs = Counter(self.stage.works.runs)
+        assert all(runs[name] <= 1 for name in expected), runs
+
+    async def is_never_sent(self, expected: list[str]) -> None:
+        """Calls that no tool has seen, of whatever turn; they may not even be in history."""
+        sent = {self.labels.get(id, id) for id in [*self.stage.tools.taken, *self.stage.works.by_call]}
+        assert not sent & set(expected), sent
 
     async def is_cancelled(self, expected: list[str]) -> None:
         """Calls of which tool servers were told that nobody wants them any more."""

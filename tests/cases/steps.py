@@ -1,6 +1,7 @@
 """The interpreter: carries out a case's steps on a stage, one after the other."""
 
 import asyncio
+import itertools
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -23,6 +24,8 @@ from torpor.tools.catalog import RESERVED
 
 SILENT = {"model", "models", "note"}
 """Steps that say something and do nothing."""
+BREATHS = 50
+"""Turns of the event loop in which whoever waits for the clock comes to wait for it."""
 UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "ms": 0.001}
 
 Replay = Callable[[], Awaitable[Any]]
@@ -54,6 +57,8 @@ class Play:
         self.answers: list[str] = []
         """What became of their answers."""
         self._last: Replay | None = None
+        self._done: set[int] = set()
+        self._words = itertools.count()
 
     def _parts(self) -> list[tuple[str, list[Any]]]:
         """Each part with its replies."""
@@ -71,7 +76,10 @@ class Play:
     # ------------------------------------------------------------ steps
 
     async def meanwhile(self, steps: list[Any]) -> None:
-        """Steps while a model speaks: nothing runs between them but what they say."""
+        """Steps while a model speaks, once: nothing runs between them but what they say."""
+        if id(steps) in self._done:
+            return
+        self._done.add(id(steps))
         for step in steps:
             await self.step(step)
 
@@ -90,9 +98,8 @@ class Play:
                 await self.step(step, doom)
                 continue
             await self.step(step)
-            if kind in ("restart", "clock", "check"):
-                down = down and kind != "restart"
-            if not down and kind != "check":
+            down = down and kind != "restart"
+            if not (down or kind == "check" or _is_dead_time(step)):
                 await self.run_process(doom)
 
     async def step(self, step: Any, fate: Fate | None = None) -> None:
@@ -121,7 +128,7 @@ class Play:
     async def say(
         self, text: str, mode: str = "steer", key: str = "", thread: str = "", size: int = 0
     ) -> None:
-        words, key = (Text(text * (size or 1)),), key or f"said {len(self.stage.posted)}"
+        words, key = (Text(text * (size or 1)),), key or f"said {next(self._words)}"
         threads = self.stage.outside.threads
         if not self.begun:
             self.begun = True
@@ -222,7 +229,11 @@ class Play:
 
     async def do_passes(self, value: str) -> None:
         """Time passes while a process is at work: its lease is renewed meanwhile."""
+        for _ in range(BREATHS):
+            await asyncio.sleep(0)
         await self.clock.run(_seconds(value, self.clock.now()))
+        for _ in range(BREATHS):
+            await asyncio.sleep(0)
 
     async def do_jumps(self, value: str) -> None:
         """Time passes while a process is paused: it renews nothing."""
@@ -231,7 +242,7 @@ class Play:
     async def do_store_fail(self, value: dict[str, Any]) -> None:
         """The store's next actions of a kind fail."""
         for _ in range(value.get("times", 1)):
-            self.stage.failures.append((value["on"], Unavailable("the store is away")))
+            self.stage.failures.append((value["verb"], Unavailable("the store is away")))
 
     async def do_parallel(self, steps: list[Any]) -> None:
         """Steps that begin together, while processes run."""
@@ -298,6 +309,11 @@ def _kind(step: Any) -> str:
     return str(kind)
 
 
+def _is_dead_time(step: Any) -> bool:
+    """Time in which no process lives."""
+    return _kind(step) == "clock" and isinstance(step["clock"], dict) and bool(step["clock"].get("down"))
+
+
 def _replies(steps: list[Any]) -> list[Any]:
     found = []
     for step in steps:
@@ -309,8 +325,9 @@ def _replies(steps: list[Any]) -> list[Any]:
 
 
 def _begins(steps: list[Any]) -> bool:
-    """Whether a person speaks first."""
-    return next((_kind(one) == "user" for one in steps if _kind(one) not in SILENT), False)
+    """Whether a person speaks before the model does."""
+    first = next((_kind(one) for one in steps if _kind(one) in ("user", "model", "models")), "")
+    return first == "user"
 
 
 def _doom(steps: list[Any], place: int) -> Doom | None:

@@ -10,6 +10,7 @@ from tests.cases import checks
 from tests.cases.families import Case, cases
 from tests.cases.laws import check_laws
 from tests.cases.places import Backends
+from tests.cases.stage import PATIENCE
 from tests.cases.steps import Play
 
 
@@ -17,9 +18,10 @@ async def play(case: Case, backends: Backends, seed: int = 0) -> None:
     """One run, and all that must hold after it."""
     run = Play(case, backends, seed)
     try:
-        await run.run()
-        await checks.check(run, case.check)
-        await check_laws(run.stage)
+        async with asyncio.timeout(PATIENCE):
+            await run.run()
+            await checks.check(run, case.check)
+            await check_laws(run.stage)
     finally:
         await run.stage.backends[0].close()  # type: ignore[attr-defined]
 
