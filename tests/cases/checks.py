@@ -133,6 +133,16 @@ class Found:
             text = "\n".join(map(item_text, self._request(ordinal).items))
             assert not [word for word in words if word in text], f"request {ordinal}: {text}"
 
+    async def is_last_shown(self, patterns: list[str]) -> None:
+        """Items that the last request has."""
+        asked = [one for one in self.stage.asked if one.attempt.thread == self.thread]
+        await self.is_shown({asked[-1].attempt.ordinal + 1: patterns})
+
+    async def is_shorter(self, expected: dict[int, int]) -> None:
+        """Letters that the words of a request have at most."""
+        for ordinal, most in expected.items():
+            assert sum(len(item_text(item)) for item in self._request(ordinal).items) <= most
+
     async def is_gap(self, expected: dict[int, float]) -> None:
         """Least seconds between the so-manieth request and the one before it, from 1."""
         at = [one.at for one in self.stage.asked if one.attempt.thread == self.thread]
@@ -184,7 +194,19 @@ class Found:
         """How all callbacks so far were answered."""
         assert self.stage.statuses == expected
 
+    async def is_never_500(self, expected: bool) -> None:
+        assert all(status in (200, 400, 401, 403, 404, 410, 413) for status in self.stage.statuses)
+
     # ------------------------------------------------------------ the thread
+
+    async def is_alive(self, expected: int) -> None:
+        """Processes that still run."""
+        assert self.stage.alive == expected
+
+    async def is_ends_in_turn_or_late(self, expected: bool) -> None:
+        """All that owes an answer has one."""
+        told = await self.stage.outside.threads.explain(self.thread)
+        assert not told.owes, told.text
 
     async def is_state(self, expected: str) -> None:
         row = await self.stage.store.row(self.thread)
@@ -209,6 +231,15 @@ class Found:
         asked = await self.stage.outside.threads.waits(self.thread)
         assert sorted(self.labels[one.call] for one in asked) == sorted(expected)
         assert len({one.id for one in asked}) == len(asked)
+
+    async def is_keep_waits(self, expected: bool) -> None:
+        """Remember the ids of what people are asked."""
+        self.play.kept = [one.id for one in await self.stage.outside.threads.waits(self.thread)]
+        assert len(set(self.play.kept)) == len(self.play.kept)
+
+    async def is_same_waits(self, expected: bool) -> None:
+        """They are the same as when they were remembered."""
+        assert [one.id for one in await self.stage.outside.threads.waits(self.thread)] == self.play.kept
 
     async def is_until(self, expected: str) -> None:
         """When the only wait with an end is over, as an instant."""

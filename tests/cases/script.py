@@ -15,6 +15,8 @@ _STACK = re.compile(r"from the root to here: ([^.]*)\.")
 
 Acts = Callable[[list[Any]], Awaitable[None]]
 """Carries out steps."""
+Named = Callable[[str], str]
+"""The id of a call by its name."""
 
 
 class Deed:
@@ -28,15 +30,15 @@ class Deed:
         await self._act(self._steps)
 
 
-def reply(told: Any, act: Acts) -> Reply:
+def reply(told: Any, act: Acts, named: Named) -> Reply:
     """One completion: a list of pieces, or ``{tries: [...]}`` with one reply for each try."""
     if isinstance(told, dict) and "tries" in told:
-        return tries(*(reply(one, act) for one in told["tries"]))
+        return tries(*(reply(one, act, named) for one in told["tries"]))
     pieces = told if isinstance(told, list) else [told]
-    return lambda request: [piece(one, act, request) for one in pieces]
+    return lambda request: [piece(one, act, named, request) for one in pieces]
 
 
-def piece(told: Any, act: Acts, request: Request) -> Words:
+def piece(told: Any, act: Acts, named: Named, request: Request) -> Words:
     """A part of a reply: text, a call, a failure, steps that happen meanwhile, …"""
     if isinstance(told, str):
         kind, _, rest = told.partition(": ")
@@ -46,6 +48,8 @@ def piece(told: Any, act: Acts, request: Request) -> Words:
     [(kind, value)] = told.items()
     if kind == "do":
         return Stall(Deed(act, value))
+    if kind in _OF_CALLS:
+        return _OF_CALLS[kind](value, named)
     if kind in _OF_THREADS:
         return _OF_THREADS[kind](value, request)
     assert kind in _PIECES, f"no piece of a reply: {told!r}"
@@ -104,6 +108,17 @@ def names_in(told: Any) -> set[str]:
     return found
 
 
+def _waits_for(told: dict[str, Any], named: Named) -> Words:
+    ids = [named(name) for name in told["of"]]
+    return call("wait_for", _id=told["id"], ids=ids, **{k: told[k] for k in ("seconds", "mode") if k in told})
+
+
+_OF_CALLS: dict[str, Callable[[Any, Named], Words]] = {
+    "wait_for": _waits_for,
+    "unsubscribe": lambda told, named: call(
+        "cancel_subscription", _id=told["id"], tool_call_id=named(told["of"])
+    ),
+}
 _PIECES: dict[str, Callable[[Any], Words]] = {
     "text": say,
     "call": _call,

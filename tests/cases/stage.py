@@ -14,6 +14,7 @@ from tests.runtime.shown import Asked, Watched
 from tests.runtime.world import SERVER, Crash, Fate, Mortal, Tools, Wire, World
 from torpor import Agent, RapServer
 from torpor.core.codec import decode_message
+from torpor.core.effects import Invoke
 from torpor.core.messages import Call, Message, Turn
 from torpor.core.signals import AnySignal
 from torpor.ports import Backend, Commit, Model, Queue
@@ -45,7 +46,8 @@ POINTS = {
     "after_result_before_wake": ("before", "ring"),
 }
 """Crash points by name: before or after which durable action. Any other is ``before NAME`` or ``after NAME``;
-besides names of actions there are ``turn`` and ``calls``, for commits of a turn, and of one with calls.
+besides names of actions there are ``turn``, ``calls`` and ``invokes``, for commits of a turn, of one with calls,
+and of calls to be sent.
 """
 
 
@@ -77,8 +79,10 @@ class Doom(Fate):
         raise Crash
 
     def _is_it(self, name: str) -> bool:
-        if name != "commit" or self.what not in ("turn", "calls") or self.commit is None:
+        if name != "commit" or self.what not in ("turn", "calls", "invokes") or self.commit is None:
             return name == self.what
+        if self.what == "invokes":
+            return any(isinstance(effect, Invoke) for effect in self.commit.effects)
         turns = [decode_message(message.body) for message in self.commit.messages]
         calls = [isinstance(part, Call) for turn in turns if isinstance(turn, Turn) for part in turn.parts]
         return any(calls) if self.what == "calls" else any(isinstance(one, Turn) for one in turns)

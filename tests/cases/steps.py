@@ -22,8 +22,10 @@ from torpor.core.messages import Text
 from torpor.testing.clock import FakeClock
 from torpor.tools.catalog import RESERVED
 
-SILENT = {"model", "models", "note"}
+SILENT = {"model", "models", "any_model", "note"}
 """Steps that say something and do nothing."""
+MANY = 500
+"""Completions for which ``any_model`` is enough."""
 BREATHS = 50
 """Turns of the event loop in which whoever waits for the clock comes to wait for it."""
 UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "ms": 0.001}
@@ -38,8 +40,10 @@ class Play:
         self.case = case
         self.clock = FakeClock()
         scripts: dict[str, Any] = {
-            part: [reply(one, self.meanwhile) for one in said] for part, said in self._parts()
+            part: [reply(one, self.meanwhile, self.call) for one in said] for part, said in self._parts()
         }
+        if always := _always(case.steps):
+            scripts["root"] = scripts["root"] + [reply(always, self.meanwhile, self.call)] * MANY
         self.cast = Cast(**scripts)
         names = set().union(*(names_in(one) for _, said in self._parts() for one in said), case.tools)
         self.stage = Stage(
@@ -56,6 +60,8 @@ class Play:
         """What was refused to people, in words."""
         self.answers: list[str] = []
         """What became of their answers."""
+        self.kept: list[str] = []
+        """Ids of waits, as a check has found them."""
         self._last: Replay | None = None
         self._done: set[int] = set()
         self._words = itertools.count()
@@ -166,6 +172,19 @@ class Play:
         body |= {name: value[name] for name in names if name in value}
         body["associative"] = value.get("associative", True)
         await self._posts(call, body, value)
+
+    async def do_events(self, value: dict[str, Any]) -> None:
+        """Many events of a subscription, each with an id of its own."""
+        told = dict(value)
+        for number in range(told.pop("number")):
+            await self.do_event({**told, "event_id": f"n{number}", "text": f"{told['text']} {number}"})
+
+    async def do_drop_rings(self, value: Any) -> None:
+        """All that the queue knows is lost."""
+        queue = self.stage.backends[1]
+        while leases := await queue.next("nobody"):  # type: ignore[attr-defined]
+            for lease in leases:
+                await queue.done(lease)  # type: ignore[attr-defined]
 
     async def do_asks(self, value: dict[str, Any]) -> None:
         """A tool server asks a person."""
@@ -309,6 +328,11 @@ def _kind(step: Any) -> str:
     return str(kind)
 
 
+def _always(steps: list[Any]) -> Any:
+    """What the root's model says after all else."""
+    return next((one["any_model"] for one in steps if isinstance(one, dict) and "any_model" in one), None)
+
+
 def _is_dead_time(step: Any) -> bool:
     """Time in which no process lives."""
     return _kind(step) == "clock" and isinstance(step["clock"], dict) and bool(step["clock"].get("down"))
@@ -354,7 +378,7 @@ def _bytes(told: Any) -> bytes:
 
 def _seconds(told: str, now: float) -> float:
     """``+10m``, or until an instant."""
-    if match := re.fullmatch(r"\+([\d.]+)(ms|[smhd])", told):
+    if match := re.fullmatch(r"([+-][\d.]+)(ms|[smhd])", told):
         return float(match[1]) * UNITS[match[2]]
     at = datetime.fromisoformat(told)
     return at.replace(tzinfo=at.tzinfo or UTC).timestamp() - now
