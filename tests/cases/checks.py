@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tests.cases.lines import in_order, item_lines, like, lines
+from tests.cases.stage import calls_of
 from torpor.core.codec import decode_head
 from torpor.core.messages import Message, Reported, Result, Said, Turn, text_of
-from torpor.core.request import item_text
+from torpor.core.request import ResultsItem, TurnItem, item_text
 
 if TYPE_CHECKING:
     from tests.cases.steps import Play
@@ -142,6 +143,26 @@ class Found:
         """Letters that the words of a request have at most."""
         for ordinal, most in expected.items():
             assert sum(len(item_text(item)) for item in self._request(ordinal).items) <= most
+
+    async def is_results_shown(self, expected: dict[int, int]) -> None:
+        """How many results a request has."""
+        for ordinal, number in expected.items():
+            items = self._request(ordinal).items
+            assert sum(len(item.results) for item in items if isinstance(item, ResultsItem)) == number
+
+    async def is_argument_chars(self, expected: dict[str, int]) -> None:
+        """How long the arguments of calls are in history."""
+        found = {self.labels[one.id]: len(one.arguments) for one in calls_of(self.messages)}
+        assert {name: found[name] for name in expected} == expected
+
+    async def is_arguments_shown(self, expected: dict[int, int]) -> None:
+        """How long a call's arguments are in a request at most."""
+        for ordinal, most in expected.items():
+            turns = [item for item in self._request(ordinal).items if isinstance(item, TurnItem)]
+            assert max(len(call.arguments) for turn in turns for call in turn.calls) <= most
+
+    async def is_completions_at_most(self, expected: int) -> None:
+        assert sum(isinstance(one, Turn) for one in self.messages) <= expected
 
     async def is_gap(self, expected: dict[int, float]) -> None:
         """Least seconds between the so-manieth request and the one before it, from 1."""

@@ -9,6 +9,7 @@ from tests.runtime.cast import here, shown, tells
 from torpor.core.errors import ModelRefused, TorporError, Unavailable
 from torpor.core.request import Request
 from torpor.models import call, say
+from torpor.models.failures import error_of, facts_of
 from torpor.models.scripted import Reply, Stall, Words, fail, reason, stop, tries, used
 
 _STACK = re.compile(r"from the root to here: ([^.]*)\.")
@@ -83,6 +84,10 @@ def _reporting(value: str) -> dict[str, str]:
 
 
 def _error(told: Any) -> TorporError:
+    """By what a provider answered (``status``, ``headers``, ``body``), as our adapters tell it, or as named."""
+    if isinstance(told, dict) and "status" in told:
+        headers = {str(name): str(value) for name, value in told.get("headers", {}).items()}
+        return error_of(facts_of("provider", status=told["status"], body=told.get("body"), headers=headers))
     facts: dict[str, Any] = {"text": told} if isinstance(told, str) else dict(told)
     text = facts.pop("text", "the provider failed")
     if "kind" in facts:
@@ -103,6 +108,8 @@ def names_in(told: Any) -> set[str]:
         if kind in ("call", "calls"):
             many = value if isinstance(value, list) else [value]
             found |= {one.split(" ")[1] if isinstance(one, str) else one["name"] for one in many}
+        elif kind == "long_call":
+            found.add(value["name"])
         elif kind == "tries":
             found |= names_in(value)
     return found
@@ -122,6 +129,7 @@ _OF_CALLS: dict[str, Callable[[Any, Named], Words]] = {
 _PIECES: dict[str, Callable[[Any], Words]] = {
     "text": say,
     "call": _call,
+    "long_call": lambda value: call(value["name"], _id=value["id"], text="x" * (value["chars"] - 12)),
     "calls": lambda value: [_call(one) for one in value],
     "report": lambda value: call("report_to_parent", report=value),
     "think": reason,

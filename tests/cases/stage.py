@@ -33,7 +33,7 @@ TOO_MANY = 500
 
 STILL = 100
 """Turns of the event loop in which nothing happens but waiting, before time passes."""
-PATIENCE = 6.0
+PATIENCE = 60.0
 """Seconds after which a test is taken to hang."""
 
 POINTS = {
@@ -46,8 +46,8 @@ POINTS = {
     "after_result_before_wake": ("before", "ring"),
 }
 """Crash points by name: before or after which durable action. Any other is ``before NAME`` or ``after NAME``;
-besides names of actions there are ``turn``, ``calls`` and ``invokes``, for commits of a turn, of one with calls,
-and of calls to be sent.
+besides names of actions there are ``turn``, ``calls`` and ``invokes``, for commits of a turn, of one with
+calls, and of calls to be sent.
 """
 
 
