@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tests.cases.lines import in_order, item_lines, like, lines
@@ -163,6 +164,11 @@ class Found:
 
     async def is_completions_at_most(self, expected: int) -> None:
         assert sum(isinstance(one, Turn) for one in self.messages) <= expected
+
+    async def is_grows_by(self, expected: int) -> None:
+        """By how many items each request is longer than the one before."""
+        sizes = [len(one.request.items) for one in self.stage.asked if one.attempt.thread == self.thread]
+        assert {after - before for before, after in pairwise(sizes)} == {expected}, sizes
 
     async def is_gap(self, expected: dict[int, float]) -> None:
         """Least seconds between the so-manieth request and the one before it, from 1."""

@@ -84,7 +84,7 @@ def _reporting(value: str) -> dict[str, str]:
 
 
 def _error(told: Any) -> TorporError:
-    """By what a provider answered (``status``, ``headers``, ``body``), as our adapters tell it, or as named."""
+    """What a provider answered (``status``, ``headers``, ``body``) as our adapters tell it; or as named."""
     if isinstance(told, dict) and "status" in told:
         headers = {str(name): str(value) for name, value in told.get("headers", {}).items()}
         return error_of(facts_of("provider", status=told["status"], body=told.get("body"), headers=headers))
