@@ -186,8 +186,8 @@ class Stage(World):
         """What the store's next action of a kind fails with."""
         self.alive = 0
         """Processes under way; each has a watch, which waits for the clock."""
-        self.crashed = False
-        """Some process has died."""
+        self.disturbed = False
+        """A process died or was paused, rings were lost, or the store was away: a sweep may help."""
         self.unrung = 0
         """Threads with work that a sweep found, and no ring had told of."""
         self._processes = itertools.count(1)
@@ -235,7 +235,7 @@ class Stage(World):
             PROCESS.reset(before)
             self.works.hanging = 0
             self.alive -= 1
-        self.crashed = self.crashed or fate.dead
+        self.disturbed = self.disturbed or fate.dead
         return fate
 
     async def _lives(self, fate: Fate) -> None:
@@ -266,10 +266,9 @@ class Stage(World):
         raise AssertionError("the work never ends")
 
     async def _sweep(self, parts: Parts) -> int:
-        """Ring whoever has work; says how many had none coming at all."""
-        rung = await parts.queue.next_at()
+        """Ring whoever has work; says how many had work that nobody had rung for."""
         found = await sweep(parts.store, parts.queue)
-        self.unrung += bool(found and not rung and self.dice is None)
+        self.unrung += found if self.dice is None and not self.disturbed else 0
         return found
 
     async def _settle(self, parts: Parts, fate: Fate) -> None:
@@ -329,6 +328,7 @@ class Stage(World):
     async def fail_if_told(self, name: str) -> None:
         for number, (kind, error) in enumerate(self.failures):
             if kind == name:
+                self.disturbed = True
                 del self.failures[number]
                 raise error
 
@@ -345,7 +345,7 @@ class Stage(World):
             async with self.parts(fate) as parts:
                 return await self._taken(parts, token, body, headers)
         except Crash:
-            self.crashed = True
+            self.disturbed = True
             return None
 
     async def _taken(self, parts: Parts, token: str, body: bytes, headers: Headers) -> Outcome:

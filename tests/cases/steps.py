@@ -181,6 +181,7 @@ class Play:
 
     async def do_drop_rings(self, value: Any) -> None:
         """All that the queue knows is lost."""
+        self.stage.disturbed = True
         queue = self.stage.backends[1]
         while leases := await queue.next("nobody"):  # type: ignore[attr-defined]
             for lease in leases:
@@ -256,6 +257,7 @@ class Play:
 
     async def do_jumps(self, value: str) -> None:
         """Time passes while a process is paused: it renews nothing."""
+        self.stage.disturbed = True
         self.clock._now += _seconds(value, self.clock.now())
 
     async def do_store_fail(self, value: dict[str, Any]) -> None:
