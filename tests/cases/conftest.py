@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cases import places
+from tests.inline_postgres import Bench
 from tests.postgres import Cluster
-from tests.runtime.inline_postgres import Bench
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.runtime.inline_postgres import Bench
+from tests.inline_postgres import Bench
 from torpor.queues.memory import MemoryQueue
 from torpor.queues.sqlite import SqliteQueue
 from torpor.stores.memory import MemoryStore

@@ -267,7 +267,7 @@ class Play:
 
     async def do_parallel(self, steps: list[Any]) -> None:
         """Steps that begin together, while processes run."""
-        dice = self.stage.dice
+        dice, self.stage.disturbed = self.stage.dice, True
         order = dice.sample(steps, len(steps)) if dice is not None else steps
         await asyncio.gather(
             self.stage.process(), *(self._later(step) for step in order), self.stage.process()

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.inline_postgres import Bench, InlineDatabase
 from tests.postgres import Cluster
 from tests.runtime import harm_on_postgres
-from tests.runtime.inline_postgres import Bench, InlineDatabase
 from torpor.clock import SystemClock
 from torpor.ports import Clock
 from torpor.queues.postgres import PostgresQueue
