@@ -3,6 +3,7 @@
 Threads are taken away as they are when somebody asks for that; see ``deletion``.
 """
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -169,6 +170,9 @@ async def prune_always(backend: Backend, clock: Clock, keep: Keep) -> None:
             log.warning("Nothing could be pruned now: %s", error)
         except Exception:
             log.exception("Pruning failed in a way it should not")
+        me = asyncio.current_task()
+        if me is not None and me.cancelling():  # a statement that was cut said so in its own words
+            raise asyncio.CancelledError
         await clock.sleep(PRUNE_EVERY)
 
 
